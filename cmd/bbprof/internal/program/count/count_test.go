@@ -31,14 +31,25 @@ func made(t *testing.T, code []byte, at int) launch.Command {
 	return command(t, tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: at}))
 }
 
-// try counts by steps unless o says otherwise. It skips the test if this host cannot trace.
+// try counts by steps and by copies, which must agree, unless o has another method. It skips the test if this host
+// cannot trace.
 func try(t *testing.T, c launch.Command, name string, o Options) (Result, error) {
 	t.Helper()
+	both := o.Method == "" && o.Stepped == nil && !c.Exe.IsGo
 	o.Method = cmp.Or(o.Method, Step)
 	o.Timeout = cmp.Or(o.Timeout, time.Minute)
 	r, err := Function(context.Background(), c, name, o)
 	if !errors.Is(err, errZero) {
 		require.Host(t, err)
+	}
+	if both {
+		o.Method, o.CopyAfter = Copy, 1
+		by, byErr := Function(context.Background(), c, name, o)
+		if !slices.Equal(by.Calls, r.Calls) || by.Again != r.Again || !slices.Equal(by.Notes, r.Notes) || fmt.Sprint(byErr) != fmt.Sprint(err) {
+			t.Errorf("by copies %+v, %v; by steps %+v, %v", by, byErr, r, err)
+		} else if r.Instructions > 50 && by.Method != Copy {
+			t.Errorf("no copies ran: %+v", by)
+		}
 	}
 	return r, err
 }
@@ -53,12 +64,12 @@ func blames(t *testing.T, err error, want ...string) {
 	}
 }
 
-// byBoth counts all calls by both methods. The scripted counter tells only how many calls there are.
-func byBoth(t *testing.T, c launch.Command, name string, jit bool, want []uint64, note string) {
+// byAll counts all calls by all methods. The scripted counter tells only how many calls there are.
+func byAll(t *testing.T, c launch.Command, name string, jit bool, want []uint64, note string) {
 	t.Helper()
-	for _, method := range []Method{Step, Hard} {
-		r := require.Get(try(t, c, name, Options{JIT: jit, Method: method, Calls: All, Kernel: pmutest.New(4)}))(t)
-		if method == Step && !slices.Equal(counts(r), want) || len(r.Calls) != len(want) {
+	for _, method := range []Method{Step, Copy, Hard} {
+		r := require.Get(try(t, c, name, Options{JIT: jit, Method: method, CopyAfter: 1, Calls: All, Kernel: pmutest.New(4)}))(t)
+		if method != Hard && !slices.Equal(counts(r), want) || len(r.Calls) != len(want) {
 			t.Errorf("%s: %v, want %v", method, counts(r), want)
 		}
 		if slices.ContainsFunc(r.Calls, func(c Call) bool { return !c.Returned }) {
@@ -147,7 +158,7 @@ func TestKnownPrograms(t *testing.T) {
 		{"three calls", three, threeAt, []uint64{7, 5, 3}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			byBoth(t, made(t, c.code, c.at), "f", false, c.want, "")
+			byAll(t, made(t, c.code, c.at), "f", false, c.want, "")
 		})
 	}
 }
@@ -287,7 +298,7 @@ func TestLimit(t *testing.T) {
 	if r, err := try(t, cmd, "f", Options{Limit: 22}); err != nil || r.Instructions != 22 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	_, err := try(t, cmd, "f", Options{Limit: 21})
+	_, err := try(t, cmd, "f", Options{Limit: 21, Method: Step})
 	blames(t, err, "more than 21 instructions", "-limit")
 }
 
@@ -456,6 +467,31 @@ ret
 	require.Equal(t, "of a function without a type", []uint64{22}, counts(require.Get(try(t, plain, "plain", Options{}))(t)))
 }
 
+// TestCopies: what runs in copies counts as by steps, and millions of instructions take no longer than thousands.
+func TestCopies(t *testing.T) {
+	dir := t.TempDir()
+	var libraries []string
+	for i, extra := range []string{"", "s ^= i;"} { // they are loaded at the same place
+		source := filepath.Join(dir, fmt.Sprintf("later%d.c", i))
+		require.NoError(t, os.WriteFile(source, fmt.Appendf(nil, "int later(int n) { int s = 0; for (volatile int i = 0; i < n; i++) { s += i; %s } return s; }", extra), 0o666))
+		libraries = append(libraries, require.Compiled(t, source, "-O1", "-shared", "-fPIC"))
+	}
+	for _, flags := range [][]string{{}, {"-no-pie", "-O2"}} {
+		path := require.Compiled(t, "testdata/library.c", append([]string{"-O1", "-fno-builtin", "-Wl,--no-as-needed", "-lm", "-ldl"}, flags...)...)
+		for name, calls := range map[string]int{"work": 1, "down": All, "compare": 10} {
+			require.Get(try(t, command(t, path, libraries...), name, Options{Calls: calls}))(t)
+		}
+	}
+	sums := require.Compiled(t, "../../../../../testdata/programs/sums.c", "-O0")
+	at := func(n string) Result {
+		return require.Get(try(t, command(t, sums, n), "product", Options{Method: Copy}))(t)
+	}
+	few, more, most := at("1000"), at("2000"), at("10001000")
+	if each := more.Instructions - few.Instructions; most.Instructions != few.Instructions+10_000*each || few.Method != Step || most.Method != Copy {
+		t.Errorf("%+v, %+v, %+v", few, more, most)
+	}
+}
+
 // TestOddPrograms: threads, forks, signals and exec within a call disturb neither the count nor the program.
 func TestOddPrograms(t *testing.T) {
 	path := require.Compiled(t, "testdata/odd.c", "-O1", "-pthread")
@@ -471,15 +507,17 @@ func TestOddPrograms(t *testing.T) {
 		{"vfork", true, ""},
 		{"wait", true, ""},   // for another thread
 		{"signal", true, ""}, // to itself, with a handler
+		{"alarm", true, ""},  // from a timer, for which it waits without a system call
 		{"trap", true, ""},   // an int3 of its own
 		{"exec", true, "became another program"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			for range 3 {
-				r := require.Get(try(t, command(t, path, c.what), "work", Options{}))(t)
+			for _, method := range []Method{Step, Copy, Copy} {
+				r := require.Get(try(t, command(t, path, c.what), "work", Options{Method: method, CopyAfter: 1}))(t)
 				if n := r.Instructions; c.more != (n > quiet.Instructions) || n < quiet.Instructions && c.status == "" {
 					t.Errorf("%d instructions, without that %d", n, quiet.Instructions)
 				}
+				require.Equal(t, "method", method, r.Method)
 				if notes := fmt.Sprint(r.Notes); !strings.Contains(notes, c.status) || c.status == "" && len(r.Notes) > 0 {
 					t.Errorf("notes: %s", notes)
 				}
@@ -503,7 +541,7 @@ func TestJIT(t *testing.T) {
 		{"replaced by another", "mwxlccoc", []uint64{32, 35}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			byBoth(t, command(t, path, c.does), "product", true, c.want, "product is counted from when /tmp/perf-")
+			byAll(t, command(t, path, c.does), "product", true, c.want, "product is counted from when /tmp/perf-")
 		})
 	}
 	for _, c := range []struct {
@@ -515,7 +553,7 @@ func TestJIT(t *testing.T) {
 		{"mwxl", "product", []string{"never called product"}},
 		{"l", "product", []string{"reading memory at 0x0"}},
 	} {
-		_, err := try(t, command(t, path, c.does), c.name, Options{JIT: true})
+		_, err := try(t, command(t, path, c.does), c.name, Options{JIT: true, Method: Step})
 		blames(t, err, c.want...)
 	}
 }
@@ -528,15 +566,16 @@ func TestGo(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		require.Skip(t, require.Go, "it does not build here: %v: %s", err, out)
 	}
+	method := Step
 	count := func(f, n string) uint64 {
 		t.Helper()
-		r := require.Get(try(t, command(t, path, n), f, Options{}))(t)
+		r := require.Get(try(t, command(t, path, n), f, Options{Method: method, CopyAfter: 1}))(t)
 		if len(r.Notes) > 0 || !r.Calls[0].Returned {
 			t.Errorf("%s: %+v", f, r)
 		}
 		return r.Instructions
 	}
-	for range 3 {
+	for _, method = range []Method{Step, Copy, Copy} {
 		if a, b := count("main.triangle", "10"), count("main.triangle", "1000"); (b-a)%990 != 0 || b-a < 2*990 {
 			t.Errorf("triangle takes %d and %d", a, b)
 		}

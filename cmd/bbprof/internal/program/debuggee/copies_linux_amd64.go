@@ -25,6 +25,7 @@ type copies struct {
 	from    []Mapping         // that code was copied from
 	doubt   bool              // these may have changed
 	refused bool              // the program gets no memory for copies
+	called  bool              // the last step was a system call, whose signals come with the next
 }
 
 type stop struct {
@@ -68,8 +69,12 @@ const (
 // can execute, a return to the address leave, or stopEach copies. It returns the number of instructions; 0 if there is no copy.
 func (p *Process) RunCopied(id int, leave uint64) (n uint64, err error) {
 	t, c := p.tasks[id], &p.copies
-	if t == nil || p.end != nil || t.deliver != 0 || c.refused {
+	if t == nil || p.end != nil || t.deliver != 0 || c.refused || c.called {
 		return 0, nil
+	}
+	now, err := p.Regs(id)
+	if at, known := c.at[now.RIP]; known && at == 0 || err != nil {
+		return 0, err
 	}
 	regs, err := registers(id)
 	if err != nil {
@@ -251,7 +256,8 @@ func (p *Process) copyOf(t *task, orig uint64) (uint64, error) {
 			return 0, err
 		}
 		m := Find(now, orig)
-		if m == nil || m.Writable || m.Shared || !strings.HasPrefix(m.Name, "/") {
+		if m == nil || m.Writable || m.Shared || !strings.HasPrefix(m.Name, "/") && m.Name != "[vdso]" {
+			c.at[orig] = 0 // even if a file is mapped there later
 			return 0, nil
 		}
 		i, _ := slices.BinarySearchFunc(c.from, m.Low, func(m Mapping, low uint64) int { return cmp.Compare(m.Low, low) })

@@ -35,7 +35,7 @@ func (p *Process) Step(id int) (Step, error) {
 		}()
 	}
 	step := stepper{Process: p, t: t, before: before, delivered: t.deliver != 0}
-	if step.kind() == systemCall && (len(p.tasks) > 1 || mapping[before.GPR[asm.RAX]]) {
+	if p.copies.called = step.kind() == systemCall; p.copies.called && (len(p.tasks) > 1 || mapping[before.GPR[asm.RAX]]) {
 		p.copies.doubt = true
 	}
 	return step.run()

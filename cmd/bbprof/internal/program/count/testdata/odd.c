@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,6 +62,13 @@ __attribute__((noinline, noclone)) long work(long n)
 	case 5:
 		__asm__ volatile("int3");
 		break;
+	case 7: {
+		struct itimerval soon = {{0, 0}, {0, 2000}};
+		setitimer(ITIMER_REAL, &soon, NULL);
+		while (!traps)
+			;
+		break;
+	}
 	case 6:
 		execl("/bin/true", "true", (char *)0);
 		break;
@@ -92,6 +100,7 @@ int main(int argc, char **argv)
 	what = argc > 1 ? argv[1] : "";
 	signal(SIGUSR1, handler);
 	signal(SIGTRAP, handler);
+	signal(SIGALRM, handler);
 	sem_init(&ask, 0, 0);
 	sem_init(&answer, 0, 0);
 	if (is("threads"))
@@ -107,13 +116,13 @@ int main(int argc, char **argv)
 		}
 		reap(child);
 	}
-	odd = is("fork") ? 1 : is("vfork") ? 2 : is("wait") ? 3 : is("signal") ? 4 : is("trap") ? 5 : is("exec") ? 6 : 0;
+	odd = is("fork") ? 1 : is("vfork") ? 2 : is("wait") ? 3 : is("signal") ? 4 : is("trap") ? 5 : is("exec") ? 6 : is("alarm") ? 7 : 0;
 	work(10);
 	odd = 0;
 	stop = 1;
 	while (n > 0)
 		pthread_join(threads[--n], 0);
-	if ((is("signal") || is("trap")) && traps != 1)
+	if ((is("signal") || is("trap") || is("alarm")) && traps != 1)
 		return 11;
 	return 0;
 }
