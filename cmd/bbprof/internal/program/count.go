@@ -84,8 +84,8 @@ func (c *countCmd) declare(f *cli.Flags) {
 	programflags.ProgramFlag(f, &c.image, "count in NAME, which PROGRAM becomes by exec, as env and sh -c 'exec ./prog' do (default: PROGRAM itself)")
 	cli.Parsed(f, &c.Calls, parseCalls, "calls", "N", "count the first N calls; all: every one until the program ends; last: the last one").Fallback = "1"
 	cli.Choice(f, &c.Method, count.Methods(), "method", "NAME", "counter: by the CPU's counter of retired instructions; step: an instruction at "+
-		"a time; auto: counter where there is one, else step").Fallback = "auto"
-	f.Number(&c.Limit, 1, "limit", "longest call to step through, in instructions, of which 30,000 take a second or less")
+		"a time; copy: so, and in long calls by copies of the code that count themselves; auto: counter where there is one, else copy").Fallback = "auto"
+	f.Number(&c.Limit, 1, "limit", "most single steps of a call, of which 30,000 take a second or less")
 	programflags.RunFlags(f, &c.Timeout, &c.Stdin, "5m")
 	f.Section(growthTitle)
 	f.Toggle(&c.grow, "grow", "compare the counts of two sets of arguments")

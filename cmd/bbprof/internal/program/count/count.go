@@ -46,7 +46,7 @@ type Options struct {
 
 	Method Method // default Auto
 	Calls  int    // calls to count, default 1, the first; or All, until the program ends, or Last
-	Limit  int    // most instructions of a call to step through, default 10,000,000
+	Limit  int    // most instructions of a call to step through, default 10,000,000; those that copies run do not count
 	// CopyAfter is after how many steps of a call copies of its code run, default 10,000, which take a quarter of a second or less.
 	CopyAfter int
 	JIT       bool // a JIT compiler makes the function, and lists it in a launch.PerfMap

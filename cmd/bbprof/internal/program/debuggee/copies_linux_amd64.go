@@ -24,7 +24,6 @@ type copies struct {
 	origins map[uint64]origin // at an instruction in a copy that may fault
 	from    []Mapping         // that code was copied from
 	doubt   bool              // these may have changed
-	refused bool              // the program gets no memory for copies
 	called  bool              // the last step was a system call, whose signals come with the next
 }
 
@@ -58,9 +57,9 @@ const (
 	pageBytes = 4096
 	// apart is how far an arena is from the code, since the program's heap and libraries grow beside that; reach is how far code may be from
 	// it: rip-relative operands reach 2 GiB.
-	apart, reach = 512 << 20, 1 << 30
-	stubBytes    = 5 // jmp rel32
-	longest      = 1024
+	apart, reach, operands = 512 << 20, 3 << 29, 1<<31 - arenaSize
+	stubBytes              = 5 // jmp rel32
+	longest                = 1024
 	// stopEach is after how many copies the tracer looks at signals and the time: some 10 ms.
 	stopEach = 1 << 20
 )
@@ -69,7 +68,7 @@ const (
 // can execute, a return to the address leave, or stopEach copies. It returns the number of instructions; 0 if there is no copy.
 func (p *Process) RunCopied(id int, leave uint64) (n uint64, err error) {
 	t, c := p.tasks[id], &p.copies
-	if t == nil || p.end != nil || t.deliver != 0 || c.refused || c.called {
+	if t == nil || p.end != nil || t.deliver != 0 || c.called {
 		return 0, nil
 	}
 	now, err := p.Regs(id)
@@ -226,7 +225,7 @@ func (p *Process) dropCopies(t *task) error {
 			return err
 		}
 	}
-	p.copies = copies{refused: p.copies.refused}
+	p.copies = copies{}
 	return nil
 }
 
@@ -264,11 +263,14 @@ func (p *Process) copyOf(t *task, orig uint64) (uint64, error) {
 		c.from = slices.Insert(c.from, i, *m)
 	}
 	a, err := p.arenaFor(t, orig)
-	if a == nil || err != nil {
+	if err != nil {
 		return 0, err
 	}
-	var code [256]byte
-	list := a.copyable(orig, code[:p.Code(orig, code[:])])
+	var list []original
+	if a != nil {
+		var code [256]byte
+		list = a.copyable(orig, code[:p.Code(orig, code[:])])
+	}
 	if len(list) == 0 {
 		c.at[orig] = 0
 		return 0, nil
@@ -302,20 +304,19 @@ func (p *Process) copyOf(t *task, orig uint64) (uint64, error) {
 
 func within(a, b, by uint64) bool { return max(a, b)-min(a, b) < by }
 
-// arenaFor returns an arena near an address, or nil if the program gets no memory for one.
+// arenaFor returns an arena near an address, or nil if there is no memory for one, or it is full.
 func (p *Process) arenaFor(t *task, orig uint64) (*arena, error) {
 	c := &p.copies
 	for _, a := range c.arenas {
 		if within(a.base, orig, reach) {
 			if a.free+longest > a.end-longest { // it is full
-				c.refused = true
 				return nil, nil
 			}
 			return a, nil
 		}
 	}
 	near := orig + apart
-	if orig > reach {
+	if orig > 2*apart {
 		near = orig - apart
 	}
 	base, err := p.ask(t, unix.SYS_MMAP, near&^(pageBytes-1), arenaSize, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC,
@@ -323,9 +324,12 @@ func (p *Process) arenaFor(t *task, orig uint64) (*arena, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !within(base, orig, reach) { // or an errno
-		c.refused = true
+	if failed := -base; failed < pageBytes { // syscall(2)
 		return nil, nil
+	}
+	if !within(base, orig, reach) {
+		_, err := p.ask(t, unix.SYS_MUNMAP, base, arenaSize)
+		return nil, err
 	}
 	a := &arena{base: base, dispatch: base + codeAt, end: base + arenaSize, stubs: map[uint64]uint64{}}
 	code := a.dispatcher()

@@ -67,7 +67,7 @@ func (a *arena) copyable(at uint64, code []byte) (list []original) {
 func (a *arena) takes(one []asm.Inst, step asm.Step, at uint64) bool {
 	in := &one[0]
 	const addressSize, repne, rep = 0x67, 0xf2, 0xf3
-	if step.RIPDisp > 0 && (slices.Contains(in.Bytes[:step.RIPDisp], addressSize) || !within(operand(in, at), a.base, reach+1<<29)) {
+	if step.RIPDisp > 0 && (slices.Contains(in.Bytes[:step.RIPDisp], addressSize) || !within(operand(in, at), a.base, operands)) {
 		return false
 	}
 	switch first := in.Bytes[0]; step.Flow {
