@@ -104,12 +104,12 @@ func (p *Process) RunCopied(id int, leave uint64) (n uint64, err error) {
 		if err = errors.Join(err, setRegisters(id, in)); err != nil {
 			break
 		}
-		signal, err := p.runCopies(t)
-		if err != nil {
-			return n, err
+		var signal unix.Signal
+		if signal, err = p.runCopies(t); err != nil {
+			break
 		}
 		if regs, err = registers(id); err != nil {
-			return n, err
+			break
 		}
 		for _, a := range c.arenas {
 			ran, err := p.Word(a.base + wordCount)
@@ -126,7 +126,9 @@ func (p *Process) RunCopied(id int, leave uint64) (n uint64, err error) {
 			t.deliver, regs.Rip = signal, o.orig
 			return n - o.left, nil
 		}
-		stop, missed, err := p.stopped(regs.Rip - 1)
+		var stop stop
+		var missed *arena
+		stop, missed, err = p.stopped(regs.Rip - 1)
 		regs.Rip = stop.orig
 		if err != nil || stop.pass || missed != nil && stop.orig == leave {
 			return n, err
