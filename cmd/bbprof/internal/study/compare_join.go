@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
@@ -139,6 +141,9 @@ func joinedFigure(all []joinRow) plot.Figure {
 		h, t := all[0].Here, all[0].There
 		return compare.Curve(all[0].Name, []plot.Series{h.Speedup("here", h.Pairs), t.Speedup("there", t.Pairs)})
 	}
+	if len(all) == 1 && all[0].sameLayouts() {
+		return plot.Figure{Title: all[0].Name, Panels: []plot.Panel{{X: "speed-up here", Y: "speed-up there", Series: all[0].scatter()}}}
+	}
 	here, there := plot.Series{Name: "here", Kind: plot.Dots}, plot.Series{Name: "there", Kind: plot.Dots}
 	var names, keys []string
 	for i, j := range all {
@@ -147,6 +152,30 @@ func joinedFigure(all []joinRow) plot.Figure {
 		names, keys = append(names, fmt.Sprint(i+1)), append(keys, fmt.Sprintf("%d %s", i+1, j.Name))
 	}
 	return plot.Figure{Keys: keys, Panels: []plot.Panel{{Names: names, Y: "b against a, %", Zero: true, Series: []plot.Series{here, there}}}}
+}
+
+func (j joinRow) sameLayouts() bool {
+	return len(j.Here.Pairs) > 1 && slices.EqualFunc(j.Here.Pairs, j.There.Pairs, func(a, b compare.Pair) bool { return reflect.DeepEqual(a.Layout, b.Layout) })
+}
+
+// scatter has a point for each layout, and marks those that are best here and there.
+func (j joinRow) scatter() []plot.Series {
+	type point struct{ here, there float64 }
+	var all []point
+	for i, p := range j.Here.Pairs {
+		q := j.There.Pairs[i]
+		all = append(all, point{compare.Value(p.A) / compare.Value(p.B), compare.Value(q.A) / compare.Value(q.B)})
+	}
+	slices.SortFunc(all, func(a, b point) int { return cmp.Compare(a.here, b.here) })
+	series := func(name string, points ...point) plot.Series {
+		s := plot.Series{Name: name, Kind: plot.Dots}
+		for _, p := range points {
+			s.X, s.Y = append(s.X, p.here), append(s.Y, p.there)
+		}
+		return s
+	}
+	best := slices.MaxFunc(all, func(a, b point) int { return cmp.Compare(a.there, b.there) })
+	return []plot.Series{series("layouts", all...), series("best here", all[len(all)-1]), series("best there", best)}
 }
 
 // curve reports whether the layouts differ only in environment size, in ascending order.

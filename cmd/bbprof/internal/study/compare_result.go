@@ -405,6 +405,7 @@ func suiteLines(t *blockflags.Reporter, s *compare.Suite) {
 		}
 	}
 	t.Line("layouts", "in %d of %d b looks slower over the suite, in %d faster", slower, len(s.Speedups), len(s.Speedups)-slower)
+	t.Line("straddle", "%s faster in some layouts and slower in others", words.Plural(s.Straddle, "program"))
 }
 
 // extreme tells of the layout whose value is least.

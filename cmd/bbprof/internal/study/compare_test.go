@@ -112,3 +112,23 @@ func TestReadSuite(t *testing.T) {
 		}
 	}
 }
+
+// TestJoinedScatter: two results of the same layouts are drawn as a point for each, with the best of both machines marked.
+func TestJoinedScatter(t *testing.T) {
+	result := func(speedups ...float64) *Comparison {
+		out := &Comparison{}
+		for i, s := range speedups {
+			out.Pairs = append(out.Pairs, compare.Pair{Layout: compare.Layout{Number: i + 1, Stack: 16}, A: []float64{s}, B: []float64{1}})
+		}
+		return out
+	}
+	series := joinedFigure([]joinRow{{Here: result(1, 3, 2), There: result(6, 5, 4)}}).Panels[0].Series
+	var drawn [][]float64
+	for _, s := range series {
+		drawn = append(drawn, s.X, s.Y)
+	}
+	require.Equal(t, "points, best here, best there", [][]float64{{1, 2, 3}, {6, 4, 5}, {3}, {5}, {1}, {6}}, drawn)
+	if names := joinedFigure([]joinRow{{Here: result(1, 3), There: result(6)}}).Panels[0].Names; len(names) != 1 {
+		t.Errorf("of other layouts: %q", names)
+	}
+}

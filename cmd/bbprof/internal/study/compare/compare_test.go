@@ -224,7 +224,7 @@ func TestSuite(t *testing.T) {
 	}
 	s := OfSuite(programs)
 	require.Equal(t, "speed-ups", []float64{4, 1, 0.5}, s.Speedups, cmpopts.EquateApprox(0, 1e-12))
-	if s.Best != 0 || s.Worst != 2 || s.Layouts[s.Worst].Number != 3 {
+	if s.Straddle != 1 || s.Best != 0 || s.Worst != 2 || s.Layouts[s.Worst].Number != 3 {
 		t.Errorf("%+v", s)
 	}
 	if want := math.Cbrt(2); math.Abs(s.Mean-want) > 1e-12 || s.Low > want || s.High < want {
@@ -234,9 +234,13 @@ func TestSuite(t *testing.T) {
 		t.Errorf("an interval over one program: %+v", one)
 	}
 	var out bytes.Buffer
-	if err := s.Figure([]string{"first", "second"}, programs).Draw(&out); err != nil || !strings.Contains(out.String(), ">2 second<") {
+	if err := s.Figure([]string{"first", "second"}, programs).Draw(&out); err != nil || !strings.Contains(out.String(), ">2 second<") ||
+		strings.Contains(out.String(), "alphabetical") {
 		t.Errorf("%v: %s", err, out.String())
 	}
+	programs[1][0].Layout.Order, programs[1][1].Layout.Order = "given", "alphabetical"
+	marks := s.Figure([]string{"first", "second"}, programs).Panels[0].Series[1:]
+	require.Equal(t, "marks", [][]float64{{1}, {8}, {1}, {1}}, [][]float64{marks[0].X, marks[0].Y, marks[1].X, marks[1].Y})
 }
 
 func TestRejections(t *testing.T) {

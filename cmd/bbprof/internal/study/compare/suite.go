@@ -16,6 +16,7 @@ type Suite struct {
 	Layouts  []Layout  `json:"layouts"`
 	Best     int       `json:"best"` // index of the layout most favourable to b
 	Worst    int       `json:"worst"`
+	Straddle int       `json:"straddle"`     // programs that b makes faster in some layouts and slower in others
 	Mean     float64   `json:"mean_speedup"` // geometric mean of all
 	// Low and High are the 95 % interval of the mean over programs, as a sample of their kind.
 	Low  float64 `json:"ci_low,omitzero"`
@@ -36,12 +37,19 @@ func OfSuite(programs [][]Pair) (s Suite) {
 	logs := make([]float64, least)
 	for _, pairs := range programs {
 		var sum float64
+		slower, faster := 0, 0
 		for i, p := range pairs[:least] {
 			log := math.Log(Value(p.A) / Value(p.B))
+			if log < 0 {
+				slower = 1
+			} else if log > 0 {
+				faster = 1
+			}
 			logs[i] += log / float64(len(programs))
 			sum += log / float64(least)
 		}
 		ofPrograms = append(ofPrograms, sum)
+		s.Straddle += slower * faster
 	}
 	for i, log := range logs {
 		s.Speedups, s.Layouts = append(s.Speedups, math.Exp(log)), append(s.Layouts, programs[0][i].Layout)
@@ -67,17 +75,31 @@ func (s Suite) Figure(names []string, programs [][]Pair) plot.Figure {
 	for i, name := range names {
 		numbers, keys = append(numbers, strconv.Itoa(i+1)), append(keys, fmt.Sprintf("%d %s", i+1, name))
 	}
+	given, alphabetical := plot.Series{Name: "objects as given", Kind: plot.Dots}, plot.Series{Name: "alphabetical", Kind: plot.Dots}
 	for i, pairs := range programs {
 		var speedups []float64
 		for _, p := range pairs {
-			speedups = append(speedups, Value(p.A)/Value(p.B))
+			speedup := Value(p.A) / Value(p.B)
+			speedups = append(speedups, speedup)
+			switch p.Layout.Order {
+			case "given":
+				given.X, given.Y = append(given.X, float64(i)), append(given.Y, speedup)
+			case "alphabetical":
+				alphabetical.X, alphabetical.Y = append(alphabetical.X, float64(i)), append(alphabetical.Y, speedup)
+			}
 		}
 		boxes.X, boxes.Values = append(boxes.X, float64(i)), append(boxes.Values, speedups)
+	}
+	ofEach := []plot.Series{boxes}
+	for _, marks := range []plot.Series{given, alphabetical} {
+		if len(marks.X) > 0 {
+			ofEach = append(ofEach, marks)
+		}
 	}
 	bars, top := histogram(s.Speedups)
 	mean := plot.Series{Name: "mean", Kind: plot.Dots, X: []float64{s.Mean}, Y: []float64{1.1 * top}}
 	return plot.Figure{Beside: true, Keys: keys, Panels: []plot.Panel{
-		{Title: "each program, in all layouts", Y: "speed-up of b", Names: numbers, Series: []plot.Series{boxes}},
+		{Title: "each program, in all layouts", Y: "speed-up of b", Names: numbers, Series: ofEach},
 		{Title: "the suite", X: "mean speed-up of b", Y: "layouts", Series: []plot.Series{bars, mean,
 			{Name: "no difference", Kind: plot.Rule, X: []float64{1}}}},
 	}}
