@@ -416,7 +416,7 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 		return Call{}, err
 	}
 	s.Foreign(func(_ int, at asm.Regs) bool { return s.returned(f, at) })
-	defer s.DropCopies(thread) // without that they stay, unused
+	defer s.DropCopies(thread) // where that fails, their memory stays, unused
 	var call Call
 	steps := 0
 	for before := f.sp; ; {
@@ -503,67 +503,6 @@ func (s *session) passOver(f frame, thread int) error {
 			return err
 		}
 	}
-}
-
-func (s *session) byCounter(f frame, thread int) (Call, error) {
-	c, err := pmu.OpenProcess(s.opts.Kernel, pmu.ProcessInstructions, thread)
-	if err != nil {
-		return Call{}, err
-	}
-	defer c.Close()
-	// Nothing executes between the entry and the breakpoint there: the counter shows a stop's overhead.
-	overhead, stop, err := s.stretch(c)
-	if err != nil {
-		return Call{}, err
-	}
-	if stop.End != nil || stop.Thread != thread || stop.Regs.RIP != f.entry {
-		return Call{}, launch.Errorf(s.name, "count by single steps: -method step",
-			"a signal or another thread came between two stops at %#x", f.entry)
-	}
-	if err := s.enter(f); err != nil {
-		return Call{}, err
-	}
-	var call Call
-	read := uint64(0)
-	for {
-		n, stop, err := s.stretch(c)
-		if err != nil {
-			return Call{}, err
-		}
-		read += n
-		call.Instructions += n - min(n, overhead)
-		if stop.End != nil {
-			s.end = stop.End
-			return call, nil
-		}
-		if s.returned(f, stop.Regs) {
-			if stop.Thread != thread {
-				return Call{}, launch.Errorf(s.name, "run a Go program with GOMAXPROCS=1",
-					"it went on in another thread, whose instructions are not counted")
-			}
-			break
-		}
-		if err := s.pass(stop.Thread, thread, &call); err != nil {
-			return Call{}, err
-		}
-	}
-	if read == 0 {
-		return Call{}, errZero
-	}
-	call.Returned = true
-	return call, nil
-}
-
-func (s *session) stretch(c *pmu.Process) (uint64, debuggee.Stop, error) {
-	if err := c.Start(); err != nil {
-		return 0, debuggee.Stop{}, err
-	}
-	stop, err := s.Run()
-	if err != nil {
-		return 0, stop, err
-	}
-	n, err := c.Stop()
-	return n, stop, err
 }
 
 // pass steps a thread past a breakpoint that does not end the call: a recursive call's return, or another thread's.

@@ -222,12 +222,13 @@ func (p *Process) DropCopies(id int) error {
 }
 
 func (p *Process) dropCopies(t *task) error {
-	for _, a := range p.copies.arenas {
+	old := p.copies.arenas
+	p.copies = copies{}
+	for _, a := range old {
 		if _, err := p.ask(t, unix.SYS_MUNMAP, a.base, arenaSize); err != nil {
 			return err
 		}
 	}
-	p.copies = copies{}
 	return nil
 }
 
