@@ -47,7 +47,7 @@ func (k *session) last(w *site, thread int) (v *visit, why string, err error) {
 	if c != nil {
 		c.Close()
 	}
-	if left == 1 {
+	if err == nil && left == 1 {
 		return nil, tooShort, nil
 	}
 	for take := min(left, max(1, uint64(nearSteps/w.each))); v == nil && take > 0 && err == nil; take /= closer {
