@@ -32,10 +32,10 @@ func objdumpSlots(t *testing.T, sequences [][]byte) []map[int]dumped {
 	for i, s := range sequences {
 		starts[i] = len(image)
 		image = append(image, s...)
-		// With more nops at its end than the longest instruction has bytes, which objdump exceeds by some prefixes, it is
-		// back in step at the next one, whatever it made of this one.
+		// With more bytes of nops at its end than the longest instruction has, which objdump exceeds by some prefixes, it is
+		// back in step at the next one, whatever it made of this one. A nop is one line of its output wherever it enters it.
 		own := len(s) - len(bytes.TrimRight(s, "\x90"))
-		image = append(image, bytes.Repeat([]byte{0x90}, max(0, maxLength+5-own))...)
+		image = append(image, bytes.Repeat([]byte{0x66, 0x66, 0x66, 0x90}, max(0, maxLength+5-own+3)/4)...)
 	}
 	file := filepath.Join(t.TempDir(), "code")
 	require.NoError(t, os.WriteFile(file, image, 0o600))
@@ -59,6 +59,9 @@ func objdumpSlots(t *testing.T, sequences [][]byte) []map[int]dumped {
 		}
 		for current+1 < len(starts) && int(addr) >= starts[current+1] {
 			current++
+		}
+		if int(addr)-starts[current] >= len(sequences[current]) {
+			continue // nops
 		}
 		d := dumped{length: len(strings.Fields(fields[1]))}
 		if len(fields) == 3 {
@@ -93,7 +96,7 @@ var branch = regexp.MustCompile(`((?:j\w+|call|loop\w*|xbegin)(?:,p[nt])? +)(?:d
 
 // relativeTarget turns the address that a branch shows into a displacement from next.
 func relativeTarget(text string, next int64) string {
-	if !strings.Contains(text, "0x") {
+	if !strings.Contains(text, "0x") || strings.Contains(text, "[") {
 		return text
 	}
 	m := branch.FindStringSubmatchIndex(text)
