@@ -32,13 +32,13 @@ func TestResumed(t *testing.T) {
 	slow := in("model.sh", "while read b; do sleep 0.002; echo $b,1; done\n")
 	functions := func(hex string) string { // as many as there are steps in between
 		text := "hex,function\n"
-		for i := range 8 {
+		for i := range 4 {
 			text += fmt.Sprintf("%s,f%d\n", hex, i)
 		}
 		return text
 	}
 	ran := in("ran.csv", "hex,status,cycles,file,function,count\n4801c0,ok,1,f,main,2\n")
-	const most = 20 * time.Second
+	const most = 10 * time.Second
 	for _, c := range [][]string{
 		{"instructions", "-match", "^imul.*"},
 		{"bounds", some},
@@ -50,7 +50,7 @@ func TestResumed(t *testing.T) {
 		{"sweep", "-env", "0:160:16", "-runs", "5", "--", "true"},
 		{"account", "-runs", "15", ran, "--", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"},
 		{"check", "-layouts", "6", in("base.csv", functions("4801c0")), in("head.csv", functions("480fafc0"))},
-		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "20"},
+		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "4"},
 		{"score", "-core", "Zen 4", "-model", "slow=exec:sh " + slow, baseline},
 	} {
 		t.Run(strings.Join(c[:2], " "), func(t *testing.T) {
