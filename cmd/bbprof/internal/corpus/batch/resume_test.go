@@ -26,7 +26,7 @@ func TestTornAnywhere(t *testing.T) {
 	lastTwo := len(whole) - len(lines[len(lines)-2]) - len(lines[len(lines)-3])
 	stride := func(cut int) int {
 		if cut < lastTwo {
-			return min(1+rand.IntN(60), lastTwo-cut)
+			return min(1+rand.IntN(120), lastTwo-cut)
 		}
 		return 1
 	}
