@@ -308,10 +308,11 @@ func (q *question) slack(s *Slack, p probe, base float64, copies int) {
 		}
 		// where the growth line meets the time without probes
 		s.Room = max(0, float64(last)-(there-base)/s.Slope) / n
-		s.Share = min(1, s.Room*s.Slope*n/base)
 		if a.costsAtOnce(base, s.Slope, low, 4*last) {
-			s.Room, s.Share = 0, 0 // later ones may cost less, such as stores to consecutive lines
+			s.Room = 0 // later ones may cost less, such as stores to consecutive lines
 		}
+		s.Room = max(s.Room, s.FreeLow) // what costs nothing is free, whatever more of it delays
+		s.Share = min(1, s.Room*s.Slope*n/base)
 		if s.Share >= saturated || last > most {
 			return
 		}

@@ -261,6 +261,29 @@ func TestSlackInTheWay(t *testing.T) {
 	}
 }
 
+// TestOneWord: a store that breaks what the block forwards is no full unit.
+func TestOneWord(t *testing.T) {
+	for slope, want := range map[float64]string{1: "bound by the units for stores to one word;", 18: "bound by no chain"} {
+		a := Answer{Base: profiler.Result{Cycles: 1}, Slack: []Slack{{Class: "nop", Share: 0.6, Slope: 1. / 6}, {Class: storeAgain, Slope: slope}}}
+		if a.conclude(); !strings.HasPrefix(a.Sentence, want) {
+			t.Errorf("where a further store takes %g cycles: %s", slope, a.Sentence)
+		}
+	}
+}
+
+// TestFree: what costs nothing is free, although more of it delays the block.
+func TestFree(t *testing.T) {
+	core := madeUp{chain: "imul rax, rax", takes: 3, change: func(r *profiler.Result, texts []string) {
+		if n := count(texts, "nop") / max(1, count(texts, "imul")); n > 8 {
+			r.Cycles = max(r.Cycles, 3+(n-8)/2)
+		}
+	}}
+	a := answer(t, core, "480fafc0", false)
+	if s := a.slackOf("nop"); s == nil || s.FreeLow < 7 || s.Room < s.FreeLow || s.Share == 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // TestTogether: of chains of equal length each one's saving is that where all others are cut.
 func TestTogether(t *testing.T) {
 	core := madeUp{change: func(r *profiler.Result, texts []string) {
