@@ -48,7 +48,7 @@ func TestRelease(t *testing.T) {
 	}
 	binary := require.Get(elf.Open(filepath.Join(in, "bbprof")))(t)
 	defer binary.Close()
-	const most = 15_600_000 // 14.9e6 before journals (encoding/gob adds 125e3), 15.5e6 before loops before anything is learnt
+	const most = 15_700_000 // 14.9e6 before journals (encoding/gob adds 125e3), 15.5e6 before loops before anything is learnt, 15.6e6 before count's copies
 	if info, err := os.Stat(filepath.Join(in, "bbprof")); err != nil || info.Size() >= most {
 		t.Errorf("the binary has %d bytes, want less than %d; go build -ldflags=-dumpdep tells what pulls what (%v)", info.Size(), most, err)
 	}
