@@ -56,7 +56,7 @@ var brokenHosts = []struct {
 	{name: "memory that is not executable", conditions: "namespaces noexec", missing: "vm.memfd_noexec is 2"},
 	{name: "no capabilities, as root", conditions: "nocaps"},
 	{name: "another CPU than allowed", conditions: "cpu=" + strconv.Itoa(firstCPU()),
-		missing: "not in this process's affinity mask", args: "-cpus 1023 -hex 90"},
+		missing: "not here, or not in this process's affinity mask", args: "-cpus 1023 -hex 90"},
 	{name: "count without /proc", conditions: "noproc", missing: "/proc is not mounted", args: "count -func main -- PROGRAM"},
 	// NT_X86_XSTATE, of PTRACE_GETREGSET (linux/elf.h), is missing in an emulated Nehalem.
 	{name: "no XSAVE", conditions: "deny=ptrace:ENODEV:2:0xffffffff:0x202", missing: "XSAVE", args: "capture -verify STATES"},

@@ -85,7 +85,7 @@ func PlanWorkers(allowed, fast, chosen []int, siblings func(cpu int) []int, want
 
 func notAllowed(cpu int, err error) error {
 	return &verdict.HostError{
-		Missing: fmt.Sprintf("CPU %d is not in this process's affinity mask", cpu),
+		Missing: fmt.Sprintf("CPU %d is not here, or not in this process's affinity mask", cpu),
 		Remedy:  "choose one that is (taskset -pc $$ lists them)", Err: err,
 	}
 }

@@ -98,7 +98,7 @@ func (a *accountCmd) run(std cli.Streams) error {
 	}
 	took := slices.Max(run.UserSeconds)
 	if took < leastSeconds {
-		fmt.Fprintf(a.out.Notes(std), "bbprof: the program takes %.3f s, mostly its start, and the kernel tells time by the millisecond; "+
+		fmt.Fprintf(a.out.Notes(std), "bbprof: the program takes %.3f s, of which its start may be much, and the kernel tells time by the millisecond; "+
 			"give it a tenth of a second of work or more\n", took)
 	}
 	if run.Samples, err = a.samples(ctx, std); err != nil {

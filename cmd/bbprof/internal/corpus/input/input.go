@@ -336,6 +336,12 @@ func (in *Input) Next() (Row, error) {
 			row.End -= int64(f.in.Buffered())
 		}
 		row.Carried = in.carry(f, cells)
+		if row.open {
+			in.note(func(i *Ignored) {
+				i.opened++
+				i.firstOpen = cmp.Or(i.firstOpen, fmt.Sprintf("%s:%d", row.File, row.Line))
+			})
+		}
 		if i, ok := in.places[AddressColumn]; ok && i < len(row.Carried) {
 			readable := false
 			if row.At, readable = Address(row.Carried[i]); !readable {
@@ -364,6 +370,8 @@ const AddressColumn = "address"
 type Ignored struct {
 	unplaced, surplus int
 	first             string // place of the first in unplaced
+	opened            int    // a quote is not closed on its line
+	firstOpen         string
 }
 
 // Address counts a row with an invalid address, at the given place; its block has none.
@@ -376,6 +384,10 @@ func (i *Ignored) Address(where string) {
 func (i Ignored) Warn(w io.Writer) {
 	if i.surplus > 0 {
 		fmt.Fprintf(w, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", words.Plural(i.surplus, "row"))
+	}
+	if i.opened > 0 {
+		fmt.Fprintf(w, "bbprof: warning: %s with a quote that is not closed on its line, the first in %s: each line is a row, also within "+
+			"quotes; write line breaks in a cell another way\n", words.Plural(i.opened, "row"), i.firstOpen)
 	}
 	if i.unplaced > 0 {
 		fmt.Fprintf(w, "bbprof: warning: %s with an invalid address, not such as 0x401136, the first in %s: measured "+

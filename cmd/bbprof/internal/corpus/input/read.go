@@ -28,6 +28,7 @@ type Row struct {
 	Rejection *verdict.Rejection // nil if Code is a block
 	Carried   []string           // the other cells, in the order of Input.Carried
 	End       int64              // stored bytes of all files up to about here
+	open      bool               // a quote of another column is not closed on the line
 }
 
 // Block returns the row's block with its set-up.
@@ -167,7 +168,7 @@ func (r *reader) next() (row Row, others []string, err error) {
 		row.Text = strings.TrimSpace(r.cells[last])
 		row.reject(verdict.BadHex, "the quote that opens the column of the block is not closed on its line")
 	default:
-		row.Text = strings.TrimSpace(r.cells[block])
+		row.Text, row.open = strings.TrimSpace(r.cells[block]), open >= 0
 		row.parse()
 	}
 	return row, append(r.cells[:block], r.cells[block+1:]...), nil

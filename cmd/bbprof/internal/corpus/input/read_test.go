@@ -422,13 +422,13 @@ func TestParquet(t *testing.T) {
 
 // TestUnplaced: invalid addresses are counted for a warning; 0x0 is valid, an empty cell is none.
 func TestUnplaced(t *testing.T) {
-	in := require.Get(Open([]string{"-"}, strings.NewReader("hex,address\n90,401136\n90,0x0\n90,\n90,0x401136\n90,main+4\n"), "", nil))(t)
+	in := require.Get(Open([]string{"-"}, strings.NewReader("hex,address\n90,401136\n90,0x0\n90,\n90,0x401136\n90,main+4\n90,\"0x1\n"), "", nil))(t)
 	var at []string
 	for row, err := in.Next(); err == nil; row, err = in.Next() {
 		if at = append(at, ""); row.At != nil {
 			at[len(at)-1] = fmt.Sprintf("%#x", *row.At)
 		}
 	}
-	require.Equal(t, "addresses", []string{"", "0x0", "", "0x401136", ""}, at)
-	require.Equal(t, "ignored", true, in.Ignored() == Ignored{unplaced: 2, first: "-:2"})
+	require.Equal(t, "addresses", []string{"", "0x0", "", "0x401136", "", "0x1"}, at)
+	require.Equal(t, "ignored", true, in.Ignored() == Ignored{unplaced: 2, first: "-:2", opened: 1, firstOpen: "-:7"})
 }
