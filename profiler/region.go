@@ -2,6 +2,8 @@ package profiler
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -62,6 +64,12 @@ func (s *session) profileRegion(j job, c *initial.Captured) (p progress, err err
 	if p.measurement, err = s.measure(j, p.block, nil, &p.samples); err != nil {
 		return p, err
 	}
+	if len(p.measurement.timed.Speeds) > 1 {
+		again, err := s.measure(j, p.block, nil, &Result{})
+		if err := sameAgain(p.measurement.timed, again.timed, err); err != nil {
+			return p, err
+		}
+	}
 	timer, ok := s.timer.(*timing.TSC)
 	if !ok {
 		return p, nil
@@ -70,6 +78,22 @@ func (s *session) profileRegion(j job, c *initial.Captured) (p progress, err err
 		p.warnings = append(p.warnings, "no idle moment, or no room, was left to time it before the branch predictor has learnt its data")
 	}
 	return p, err
+}
+
+// sameAgain compares two timings of a loop whose layouts differ. Most differ by where the loop lies, and do so again; but branch predictors also
+// learn some loops well in most layouts and badly in others, by chance. err is of the second timing.
+func sameAgain(first, again timing.Timed, err error) error {
+	rejection, rejected := errors.AsType[*verdict.Rejection](err)
+	switch a, b := first.Estimate, again.Estimate; {
+	case rejected && rejection.Reason != verdict.Unstable: // such as a busy core, which tells nothing
+		return nil
+	case err != nil:
+		return err
+	case a.High() < b.Low() || b.High() < a.Low():
+		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf("its layouts take other times when they are timed again: %s, then %s",
+			describeSpeeds(speedsOf(first)), describeSpeeds(speedsOf(again)))}
+	}
+	return nil
 }
 
 const (

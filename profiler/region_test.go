@@ -74,6 +74,34 @@ func TestRegionAsItStands(t *testing.T) {
 	}
 }
 
+// TestSameAgain: a loop whose layouts differ by chance has no number, and one timed again beside other work keeps its own.
+func TestSameAgain(t *testing.T) {
+	timed := func(value float64) timing.Timed {
+		return timing.Timed{Estimate: stat.Estimate{Value: value, Half: 0.05}}
+	}
+	unstable, busy := &verdict.Rejection{Reason: verdict.Unstable}, &verdict.Rejection{Reason: verdict.BusyCore}
+	for _, c := range []struct {
+		name  string
+		again timing.Timed
+		err   error
+		want  verdict.Reason
+	}{
+		{"as before", timed(2.09), nil, ""},
+		{"disjoint", timed(2.11), nil, verdict.Unstable},
+		{"unstable", timing.Timed{}, unstable, verdict.Unstable},
+		{"busy", timing.Timed{}, busy, ""},
+	} {
+		err := sameAgain(timed(2), c.again, c.err)
+		rejection, _ := errors.AsType[*verdict.Rejection](err)
+		if (err == nil) != (c.want == "") || rejection != nil && rejection.Reason != c.want {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if failure := errors.New("failed"); sameAgain(timed(2), timed(2), failure) != failure {
+		t.Error("a failure of bbprof is lost")
+	}
+}
+
 // onBytes is 1: mov al, [rbx]; test al, 1; jz 2f; inc rdx; 2: inc rbx; dec ecx; jnz 1b.
 const onBytes = "8a03" + "a801" + "7403" + "48ffc2" + "48ffc3" + "ffc9" + "75f0"
 
