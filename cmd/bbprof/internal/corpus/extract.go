@@ -73,7 +73,6 @@ func (e *extractCmd) add(f *cli.Flags) {
 	cli.Choice(f, &e.options.Cut, extract.Cuts(), "cut", "WHERE", "leader: a block ends before the next address that control may come to; "+
 		"transfer: it goes on to the next control transfer, so blocks overlap").Fallback = string(extract.CutLeader)
 	cli.Parsed(f, &e.options.Func, regexp.Compile, "func", "NAME", "functions whose demangled name matches NAME, a regular expression")
-	cli.Parsed(f, &e.options.Section, regexp.Compile, "section", "NAME", "sections whose name matches NAME, a regular expression")
 	f.Number(&e.options.Min, 1, "min", "blocks of at least so many instructions")
 	f.Number(&e.options.Max, 0, "max", "blocks of at most so many instructions; 0 is any number")
 	f.Toggle(&e.options.Branches, "terminators", "keep the conditional branch that ends a block in its code: bbprof batch measures it with that")

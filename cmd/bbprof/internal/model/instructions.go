@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -56,7 +55,6 @@ bbprof instructions -resources zen4 -o table.csv       and what the forms compet
 			c := instructionsCmd{SideBySide: blockflags.SideBySide{Measuring: profiler.Options{Init: "distinct", Budget: 150 * time.Millisecond}}}
 			cli.Parsed(f, &c.match, regexp.Compile, "match", "REGEXP", "only forms whose mnemonic matches")
 			f.Toggle(&c.all, "all", "masked, broadcasting and rounding forms, too")
-			f.Text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")
 			f.Text(&c.snippets, "snippets", "FILE", "instead of forms, the blocks of llvm-exegesis -benchmark-phase=assemble-measured-code")
 			f.Operands = &c.tables
 			f.List(&c.against, "against", "FILE",
@@ -88,7 +86,6 @@ type instructionsCmd struct {
 	blockflags.SideBySide
 	match     *regexp.Regexp
 	all       bool
-	list      string
 	snippets  string
 	resources string
 	corpus    string
@@ -221,12 +218,7 @@ func (c *instructionsCmd) plans() (plans []instructions.Plan, err error) {
 		}
 		return plans, nil
 	}
-	chosen := forms.Select(c.match, c.all || c.list != "")
-	if c.list != "" {
-		if chosen, err = listed(c.list, chosen); err != nil {
-			return nil, fmt.Errorf("-list %s: %w", c.list, err)
-		}
-	}
+	chosen := forms.Select(c.match, c.all)
 	if len(chosen) == 0 {
 		return nil, fmt.Errorf("no form's mnemonic matches -match %s", c.match)
 	}
@@ -235,34 +227,6 @@ func (c *instructionsCmd) plans() (plans []instructions.Plan, err error) {
 		plans[i] = instructions.NewPlan(&chosen[i])
 	}
 	return plans, nil
-}
-
-func listed(name string, all []asm.Form) (chosen []asm.Form, err error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	known := map[string]asm.Form{}
-	for i := range all {
-		known[all[i].Name()] = all[i]
-	}
-	for n, line := range strings.Split(string(text), "\n") {
-		form := strings.TrimSpace(line)
-		if quoted, ok := strings.CutPrefix(form, `"`); ok { // from a table: names hold commas
-			form, _, _ = strings.Cut(quoted, `"`)
-		}
-		f, ok := known[form]
-		if bare, _, table := strings.Cut(form, ","); !ok && table {
-			f, ok = known[bare]
-		}
-		switch {
-		case ok:
-			chosen = append(chosen, f)
-		case form != "" && n > 0, form != "" && !strings.HasPrefix(form, "form"):
-			return nil, fmt.Errorf("line %d: there is no form %q; bbprof instructions -match MNEMONIC lists a mnemonic's forms", n+1, form)
-		}
-	}
-	return chosen, nil
 }
 
 // llvmMC returns the llvm-mc of the model's version, else the newest that can name opcodes; why says why one cannot.

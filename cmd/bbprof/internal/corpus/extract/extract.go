@@ -38,10 +38,9 @@ func Cuts() []Cut { return []Cut{CutLeader, CutTransfer} }
 type Options struct {
 	Cut     Cut
 	Func    *regexp.Regexp // matches the demangled name; nil: all
-	Section *regexp.Regexp
-	Min     int      // instructions
-	Max     int      // 0: any number
-	Profile *Profile // only executed blocks, with counts; nil: all blocks
+	Min     int            // instructions
+	Max     int            // 0: any number
+	Profile *Profile       // only executed blocks, with counts; nil: all blocks
 	// Branches keeps the conditional branch that ends a block in its code.
 	Branches bool
 	Loops    bool // natural loops instead of blocks
@@ -245,7 +244,7 @@ func (e *extraction) blocks() error {
 		if e.name == "" { // the file is stripped
 			e.name = fmt.Sprintf("%#x", f.lo-f.where.base)
 		}
-		e.selected = (e.opts.Section == nil || e.opts.Section.MatchString(f.where.Name)) && (e.opts.Func == nil || e.opts.Func.MatchString(e.name))
+		e.selected = e.opts.Func == nil || e.opts.Func.MatchString(e.name)
 		if !e.selected && e.counts == nil {
 			continue
 		}
