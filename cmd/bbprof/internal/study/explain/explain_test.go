@@ -7,6 +7,8 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -289,5 +291,21 @@ func TestDiffer(t *testing.T) {
 			}
 			require.Equal(t, cycles, want, differ(layouts))
 		}
+	}
+}
+
+// TestPage: the example of docs/explain.md has each hypothesis, in their order, up to an ellipsis for those of the front end.
+func TestPage(t *testing.T) {
+	page := require.Get(os.ReadFile("../../../../../docs/explain.md"))(t)
+	at := 0
+	for _, h := range hypotheses[:len(hypotheses)-2] {
+		row := regexp.MustCompile(`(?m)^` + h.name + ` {2,}\w`).FindIndex(page[at:])
+		if row == nil {
+			t.Fatalf("%s is not there, or not in its place", h.name)
+		}
+		at += row[1]
+	}
+	if !regexp.MustCompile(`^.*\n( .*\n)*…\n`).Match(page[at:]) {
+		t.Error("after the last one there is no ellipsis")
 	}
 }
