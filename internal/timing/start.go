@@ -194,6 +194,10 @@ func (s *start) check() (f startResult) {
 	return f
 }
 
+// slowedAdds is the share of its rate that a chain of adds keeps beside a sibling that multiplies do not mind: an imul seemed to take 2.645 cycles
+// (Golden Cove).
+const slowedAdds = 0.8
+
 func (s *start) failure(f startResult) error {
 	seen := "readings of the contention probe have no fastest mode"
 	if f.idle != 0 {
@@ -203,8 +207,11 @@ func (s *start) failure(f startResult) error {
 		Missing: fmt.Sprintf("the time-stamp counter does not time this CPU's work: in %d tries %s", len(s.tries), seen),
 		Remedy:  "measure on the hardware itself or in a virtual machine that runs on it, not in an emulated one",
 	}
-	if f.shared > 0.5 {
+	disturbed := f.shared > 0.5
+	if disturbed {
 		e.Missing += fmt.Sprintf(", while other work disturbed %.0f %% of the samples", 100*f.shared)
+	}
+	if disturbed || f.multiply >= slowedAdds*clock.LeastMultiply && f.multiply < clock.LeastMultiply {
 		e.Remedy, e.Busy = "keep other work off this core and its SMT sibling, or choose another CPU with -cpus", true
 	}
 	return e

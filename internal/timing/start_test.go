@@ -3,15 +3,18 @@ package timing
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // TestConfirms: the probe's time on an idle core passes, and its time beside a busy sibling does not. Cycles were
@@ -298,6 +301,20 @@ func TestStartOfAUselessClock(t *testing.T) {
 		st := start{clock: clock.TSC{StepTicks: s.step}, confirmed: func(float64) bool { return false }}
 		if f, err := st.find(s); err == nil || (err == context.Canceled) != (cancelled > 0) || cancelled > 0 && s.tries != cancelled {
 			t.Errorf("%+v, %v after %d tries", f, err, s.tries)
+		}
+	}
+}
+
+// TestStartFailure: a wrong clock is told from a sibling, which slows adds and not multiplies, and from other work.
+func TestStartFailure(t *testing.T) {
+	for _, c := range []struct {
+		multiply, shared float64
+		busy             bool
+	}{{1.2, 0, false}, {2.39, 0, false}, {2.41, 0, true}, {2.99, 0, true}, {3.4, 0.5, false}, {3.4, 0.51, true}, {1.2, 0.6, true}} {
+		var host *verdict.HostError
+		err := (&start{tries: make([]window, 3)}).failure(startResult{idle: 900, multiply: c.multiply, shared: c.shared})
+		if !errors.As(err, &host) || host.Busy != c.busy || strings.Contains(host.Remedy, "emulated") == c.busy {
+			t.Errorf("an imul of %g cycles, %g shared: %v", c.multiply, c.shared, err)
 		}
 	}
 }
