@@ -75,7 +75,7 @@ func (s *session) profileRegion(j job, c *initial.Captured) (p progress, err err
 		return p, nil
 	}
 	if p.untrained, err = untrained(timer, j.plan(p.block), p.measurement); p.untrained == nil && err == nil {
-		p.warnings = append(p.warnings, "no idle moment, or no room, was left to time it before the branch predictor has learnt its data")
+		p.warnings = append(p.warnings, "it was not timed before the branch predictor has learnt its data: no idle moment or no room was left, or its layouts differ by themselves")
 	}
 	return p, err
 }
@@ -104,8 +104,12 @@ const (
 	firstImages = 4
 )
 
-// untrained times a loop before the branch predictor has learnt it; nil if other work left too few first runs, or if there is no room.
+// untrained times a loop before the branch predictor has learnt it; nil if other work left too few first runs, if there is no room, or if layouts
+// differ: first runs have layouts of their own.
 func untrained(timer *timing.TSC, plan timing.Plan, learnt measurement) (*Untrained, error) {
+	if len(learnt.timed.Speeds) > 1 {
+		return nil, nil
+	}
 	extra, err := timeFirstRuns(timer, plan, learnt, firstRuns)
 	if err != nil || len(extra) < fewestFirstRuns {
 		return nil, mapping.Unexpected(err)

@@ -74,6 +74,14 @@ func TestRegionAsItStands(t *testing.T) {
 	}
 }
 
+// TestUntrainedLayouts: where layouts differ, first runs, which have others, are not compared with later ones.
+func TestUntrainedLayouts(t *testing.T) {
+	two := measurement{timed: timing.Timed{Speeds: make([][]stat.Cell, 2)}}
+	if u, err := untrained(nil, timing.Plan{}, two); u != nil || err != nil {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
 // TestSameAgain: a loop whose layouts differ by chance has no number, and one timed again beside other work keeps its own.
 func TestSameAgain(t *testing.T) {
 	timed := func(value float64) timing.Timed {
