@@ -232,20 +232,6 @@ func (p *Process) dropCopies(t *task) error {
 	return nil
 }
 
-// ask has a thread make a system call.
-func (p *Process) ask(t *task, number uint64, args ...uint64) (uint64, error) {
-	saved, err := registers(t.id)
-	if err != nil {
-		return 0, err
-	}
-	call, done, err := p.caller(t.id, saved)
-	if err != nil {
-		return 0, err
-	}
-	got, err := call(number, args...)
-	return got, errors.Join(err, done())
-}
-
 // copyOf returns the copy of the code at an address, after making it, or 0 if it is of no file, or only a step can execute its first instruction.
 func (p *Process) copyOf(t *task, orig uint64) (uint64, error) {
 	c := &p.copies

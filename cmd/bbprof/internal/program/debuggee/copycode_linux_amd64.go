@@ -179,7 +179,7 @@ func (c *copies) emit(a *arena, list []original) []byte {
 			e.Store(a.base+wordRCX, asm.RCX)
 			c.origins[e.PC()] = at
 			load, ripDisp := targetLoad(&in.Inst)
-			relocate(e, load, ripDisp, operandIf(in))
+			relocate(e, load, ripDisp, in)
 			if in.Flow == asm.FlowCallIndirect {
 				push(next, a.dispatch)
 			} else {
@@ -187,25 +187,18 @@ func (c *copies) emit(a *arena, list []original) []byte {
 			}
 			return e.Bytes()
 		}
-		relocate(e, in.Bytes, in.Inst.RIPDisp, operandIf(in))
+		relocate(e, in.Bytes, in.Inst.RIPDisp, in)
 	}
 	last := &list[len(list)-1]
 	e.Jmp(c.jump(a, last.at+uint64(last.Length)))
 	return e.Bytes()
 }
 
-func operandIf(in *original) uint64 {
-	if in.Inst.RIPDisp == 0 {
-		return 0
-	}
-	return operand(&in.Inst, in.at)
-}
-
-// relocate emits an instruction whose rip-relative operand, if it has one, stays where it is.
-func relocate(e *asm.Emitter, code []byte, ripDisp int, operand uint64) {
+// relocate emits an instruction whose rip-relative operand, if it has one, stays where that of in is.
+func relocate(e *asm.Emitter, code []byte, ripDisp int, in *original) {
 	code = slices.Clone(code)
 	if ripDisp > 0 {
-		binary.LittleEndian.PutUint32(code[ripDisp:], uint32(operand-e.PC()-uint64(len(code))))
+		binary.LittleEndian.PutUint32(code[ripDisp:], uint32(operand(&in.Inst, in.at)-e.PC()-uint64(len(code))))
 	}
 	e.Raw(code...)
 }

@@ -32,14 +32,10 @@ func (p *Process) Fork(id int) (_ *Process, err error) {
 	if err != nil {
 		return nil, err
 	}
-	call, done, err := p.caller(id, saved)
-	if err != nil {
-		return nil, err
-	}
 	// Traced as the program is, but without a stop of the program that tells of it; and a child of bbprof, not of the program.
 	const flags = unix.CLONE_PTRACE | unix.CLONE_UNTRACED | unix.CLONE_PARENT
-	pid, err := call(unix.SYS_CLONE, flags|uint64(unix.SIGCHLD), 0, 0, 0, 0)
-	if err := errors.Join(err, done()); err != nil {
+	pid, err := p.ask(p.tasks[id], unix.SYS_CLONE, flags|uint64(unix.SIGCHLD), 0, 0, 0, 0)
+	if err != nil {
 		return nil, err
 	}
 	if failed := -pid; failed < 4096 { // syscall(2)

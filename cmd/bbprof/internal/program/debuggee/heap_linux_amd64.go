@@ -1,6 +1,7 @@
 package debuggee
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -53,6 +54,20 @@ func (p *Process) caller(id int, saved unix.PtraceRegs) (call func(number uint64
 		return setRegisters(id, saved)
 	}
 	return call, done, nil
+}
+
+// ask has a thread make a system call.
+func (p *Process) ask(t *task, number uint64, args ...uint64) (uint64, error) {
+	saved, err := registers(t.id)
+	if err != nil {
+		return 0, err
+	}
+	call, done, err := p.caller(t.id, saved)
+	if err != nil {
+		return 0, err
+	}
+	got, err := call(number, args...)
+	return got, errors.Join(err, done())
 }
 
 // mostHeld bounds the signals that come before one system call: there are so many kinds.
