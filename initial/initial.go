@@ -41,7 +41,7 @@ type Elements struct {
 }
 
 // Word is what the aligned word at an address starts as, unless Memory has it.
-func (s State) Word(address uint64) (word uint64) {
+func (s *State) Word(address uint64) (word uint64) {
 	const apart = 128
 	width := uint64(s.Elements.Width)
 	if width == 0 {

@@ -89,7 +89,7 @@ func TestElements(t *testing.T) {
 		0x123457fc123457f8: {Elements{Width: 4, Step: 4}, 0x11f8},
 		0x12345640:         {Elements{Width: 8, Step: 64}, 0x7408},
 	} {
-		if got := (State{Fill: paperWord, Elements: c.Elements}).Word(c.address); got != want {
+		if got := (&State{Fill: paperWord, Elements: c.Elements}).Word(c.address); got != want {
 			t.Errorf("%+v at %#x: %#x, want %#x", c.Elements, c.address, got, want)
 		}
 	}
