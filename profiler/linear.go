@@ -123,7 +123,8 @@ func compareHalves(t timing.Timed, windows []timing.Window, midpoint, full unrol
 }
 
 // addEnds adds what both images' ends may differ by to the interval: of a loop that the block's own branch closes, and of numbers of copies that
-// the user set, which may be few. Of some iteration counts a predictor learns the exit of one image alone. It rejects a loop whose exit may cost more than a steady block may vary, and an interval that reaches 0.
+// the user set, which may be few. Of some iteration counts a predictor learns the exit of one image alone. It rejects a loop whose exit may cost
+// more than a steady block may vary, and an interval that reaches 0.
 func (j job) addEnds(r *measurement) error {
 	ends, e := 0.0, &r.timed.Estimate
 	between := float64(r.block.Factors.Long - r.block.Factors.Short)

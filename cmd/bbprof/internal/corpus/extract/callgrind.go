@@ -16,7 +16,8 @@ import (
 // The format (valgrind manual, "Callgrind Format Specification"): a line "ob=(1) PATH" names the object of the
 // following lines, and "ob=(1)" refers to it again. A cost line holds an address and the instruction's execution
 // count; "+N", "-N" and "*" are relative to the previous address. --dump-line=yes puts a line number between the
-// two, and simulations, named by the line "events:", more counts behind. The line after "calls=" is the callee's inclusive cost, not an instruction's.
+// two, and simulations, named by the line "events:", more counts behind. The line after "calls=" is the callee's
+// inclusive cost, not an instruction's.
 func ReadCallgrind(files ...string) (*Profile, error) {
 	p, err := readEvent(executed, files...)
 	if err == nil && p.Total == 0 {

@@ -171,7 +171,7 @@ func retreats(entries []int, to map[int][]int) (heads []int) {
 	return heads
 }
 
-// mostBytes bounds a loop's range of bytes: a page.
+// mostBytes bounds a loop's range of bytes: half of the L1I of 32 KiB that most cores have.
 const mostBytes = 1 << 14
 
 // giveLoops gives out a function's loops that can be measured, and counts the others by why they cannot.

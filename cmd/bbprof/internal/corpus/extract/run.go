@@ -48,13 +48,13 @@ func (r *Run) Profile(ctx context.Context) (p *Profile, err error) {
 			r.Program[0], unknown))
 		return r.Samples(ctx)
 	}
-	if err == nil && cpuid.CPU.Supports(cpuid.AVX512F) {
+	if err != nil {
+		return nil, err
+	}
+	if p.Source = "this run"; cpuid.CPU.Supports(cpuid.AVX512F) {
 		r.Note("valgrind hides this CPU's AVX-512, so that libraries may have taken other paths than they do without it")
 	}
-	if err == nil {
-		p.Source = "this run"
-	}
-	return p, err
+	return p, nil
 }
 
 // Missed counts what callgrind's models of the data caches and of a branch predictor miss.

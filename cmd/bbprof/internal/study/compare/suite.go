@@ -37,19 +37,17 @@ func OfSuite(programs [][]Pair) (s Suite) {
 	logs := make([]float64, least)
 	for _, pairs := range programs {
 		var sum float64
-		slower, faster := 0, 0
+		lowest, highest := 0.0, 0.0
 		for i, p := range pairs[:least] {
 			log := math.Log(Value(p.A) / Value(p.B))
-			if log < 0 {
-				slower = 1
-			} else if log > 0 {
-				faster = 1
-			}
+			lowest, highest = min(lowest, log), max(highest, log)
 			logs[i] += log / float64(len(programs))
 			sum += log / float64(least)
 		}
 		ofPrograms = append(ofPrograms, sum)
-		s.Straddle += slower * faster
+		if lowest < 0 && highest > 0 {
+			s.Straddle++
+		}
 	}
 	for i, log := range logs {
 		s.Speedups, s.Layouts = append(s.Speedups, math.Exp(log)), append(s.Layouts, programs[0][i].Layout)
