@@ -185,28 +185,47 @@ func pick(all []*Piece, of func(*Piece) bool) (some []*Piece) {
 // match finds the changes between two lists of pieces: those between the pieces that both have, by content before
 // order.
 func (f *Function) match(a, b []*Piece) {
-	changed := func(a, b []*Piece) {
-		c := Change{What: Changed, Base: a, Head: b, Per: perIteration(a, b)}
-		switch {
-		case len(a)+len(b) == 0:
-			return
-		case len(b) == 0:
-			c.What = Gone
-		case len(a) == 0:
-			c.What = New
-		}
-		first := slices.Concat(a, b)[0]
-		c.Outside = !first.loop && first.Depth == 0
-		f.Changes = append(f.Changes, c)
-	}
-	a, b = f.elsewhere(a, b)
-	i, j := 0, 0
-	for _, m := range common(a, b) {
-		changed(a[i:m[0]], b[j:m[1]])
+	inOrder := common(a, b)
+	restA, restB := slices.Clone(a), slices.Clone(b) // nil: both have it
+	for _, m := range inOrder {
 		f.same(a[m[0]], b[m[1]])
-		i, j = m[0]+1, m[1]+1
+		restA[m[0]], restB[m[1]] = nil, nil
 	}
-	changed(a[i:], b[j:])
+	elsewhere := map[string][]int{} // in b, by content
+	for j, q := range restB {
+		if q != nil {
+			elsewhere[q.key] = append(elsewhere[q.key], j)
+		}
+	}
+	for i, p := range restA {
+		if p == nil || len(elsewhere[p.key]) == 0 {
+			continue
+		}
+		j := elsewhere[p.key][0]
+		f.same(p, b[j])
+		restA[i], restB[j], elsewhere[p.key] = nil, nil, elsewhere[p.key][1:]
+	}
+	i, j := 0, 0
+	for _, m := range append(inOrder, [2]int{len(a), len(b)}) {
+		present := func(p *Piece) bool { return p != nil }
+		f.changed(pick(restA[i:m[0]], present), pick(restB[j:m[1]], present))
+		i, j = m[0], m[1]
+	}
+}
+
+func (f *Function) changed(a, b []*Piece) {
+	c := Change{What: Changed, Base: a, Head: b, Per: perIteration(a, b)}
+	switch {
+	case len(a)+len(b) == 0:
+		return
+	case len(b) == 0:
+		c.What = Gone
+	case len(a) == 0:
+		c.What = New
+	}
+	first := slices.Concat(a, b)[0]
+	c.Outside = !first.loop && first.Depth == 0
+	f.Changes = append(f.Changes, c)
 }
 
 func (f *Function) same(a, b *Piece) {
@@ -217,109 +236,43 @@ func (f *Function) same(a, b *Piece) {
 	}
 }
 
-// elsewhere takes out the pieces that both sides have, but in another order.
-func (f *Function) elsewhere(a, b []*Piece) (_, _ []*Piece) {
-	usedA, usedB := make([]bool, len(a)), make([]bool, len(b))
-	for _, m := range common(a, b) {
-		usedA[m[0]], usedB[m[1]] = true, true
-	}
-	left := map[string][]int{} // of b, by content
-	for j, q := range b {
-		if !usedB[j] {
-			left[q.key] = append(left[q.key], j)
-		}
-	}
-	var restA, restB []*Piece
-	gone := make([]bool, len(b))
-	for i, p := range a {
-		same := left[p.key]
-		if usedA[i] || len(same) == 0 {
-			restA = append(restA, p)
-			continue
-		}
-		gone[same[0]], left[p.key] = true, same[1:]
-		f.same(p, b[same[0]])
-	}
-	for j, q := range b {
-		if !gone[j] {
-			restB = append(restB, q)
-		}
-	}
-	return restA, restB
-}
+// mostAlike is how many pieces of b are tried for one of a that has the content of many: else only the one of its number.
+// A stripped program is one function of a million pieces.
+const mostAlike = 32
 
-// mostCells bounds the table of common: 64 MB, two lists of 4,000 pieces that begin and end with different ones.
-const mostCells = 16 << 20
-
-// common returns a common subsequence of two lists by content, as pairs of indices: a longest one, if what lies between their equal starts
-// and ends is short enough.
+// common returns a longest common subsequence of two lists by content, as pairs of indices (Hunt and Szymanski, "A fast
+// algorithm for computing longest common subsequences", Communications of the ACM 20, 1977).
 func common(a, b []*Piece) (pairs [][2]int) {
-	start, end := 0, 0
-	for start < min(len(a), len(b)) && a[start].key == b[start].key {
-		start++
-	}
-	for end < min(len(a), len(b))-start && a[len(a)-1-end].key == b[len(b)-1-end].key {
-		end++
-	}
-	for i := range start {
-		pairs = append(pairs, [2]int{i, i})
-	}
-	between, find := [2][]*Piece{a[start : len(a)-end], b[start : len(b)-end]}, longest
-	if len(between[0])*len(between[1]) > mostCells {
-		find = next
-	}
-	for _, p := range find(between[0], between[1]) {
-		pairs = append(pairs, [2]int{start + p[0], start + p[1]})
-	}
-	for i := end; i > 0; i-- {
-		pairs = append(pairs, [2]int{len(a) - i, len(b) - i})
-	}
-	return pairs
-}
-
-// next returns a common subsequence: of each piece of a the next in b, if there is one.
-func next(a, b []*Piece) (pairs [][2]int) {
-	at := map[string][]int{}
+	places, before := map[string][]int{}, map[string]int{} // in b, and how many in a so far, by content
 	for j, q := range b {
-		at[q.key] = append(at[q.key], j)
+		places[q.key] = append(places[q.key], j)
 	}
-	from := 0
+	type link struct {
+		pair [2]int
+		last *link
+	}
+	var ends []*link // of the subsequence of each length, the one that ends first in b
 	for i, p := range a {
-		same := at[p.key]
-		n, _ := slices.BinarySearch(same, from)
-		if n < len(same) {
-			pairs, from = append(pairs, [2]int{i, same[n]}), same[n]+1
+		same, n := places[p.key], before[p.key]
+		if before[p.key]++; len(same) > mostAlike {
+			same = same[min(n, len(same)):min(n+1, len(same))]
 		}
-	}
-	return pairs
-}
-
-// longest returns a longest common subsequence, by the table of the lengths of those of all ends of both lists.
-func longest(a, b []*Piece) (pairs [][2]int) {
-	length := make([][]int32, len(a)+1)
-	for i := range length {
-		length[i] = make([]int32, len(b)+1)
-	}
-	for i := len(a) - 1; i >= 0; i-- {
-		for j := len(b) - 1; j >= 0; j-- {
-			if a[i].key == b[j].key {
-				length[i][j] = length[i+1][j+1] + 1
-			} else {
-				length[i][j] = max(length[i+1][j], length[i][j+1])
+		// from the last, so that none extends another of the same piece
+		for _, j := range slices.Backward(same) {
+			at, _ := slices.BinarySearchFunc(ends, j, func(l *link, j int) int { return l.pair[1] - j })
+			ends = slices.Grow(ends, 1)[:max(len(ends), at+1)]
+			ends[at] = &link{pair: [2]int{i, j}}
+			if at > 0 {
+				ends[at].last = ends[at-1]
 			}
 		}
 	}
-	for i, j := 0, 0; i < len(a) && j < len(b); {
-		switch {
-		case a[i].key == b[j].key:
-			pairs = append(pairs, [2]int{i, j})
-			i, j = i+1, j+1
-		case length[i+1][j] >= length[i][j+1]:
-			i++
-		default:
-			j++
+	if len(ends) > 0 {
+		for l := ends[len(ends)-1]; l != nil; l = l.last {
+			pairs = append(pairs, l.pair)
 		}
 	}
+	slices.Reverse(pairs)
 	return pairs
 }
 
