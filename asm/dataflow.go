@@ -1,6 +1,9 @@
 package asm
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Values is a set of registers and flags: what instructions pass to one another outside memory.
 type Values struct {
@@ -24,6 +27,21 @@ func (a Values) And(b Values) Values {
 // Without is the difference.
 func (a Values) Without(b Values) Values {
 	return Values{a.GPR &^ b.GPR, a.Vector &^ b.Vector, a.Opmask &^ b.Opmask, a.Flags &^ b.Flags, a.X87 && !b.X87}
+}
+
+// Single lists the values of a set one by one. Cores rename the carry flag by itself, and the other flags as one.
+func (a Values) Single() (all []Values) {
+	for n := range 16 {
+		all = append(all, Values{GPR: a.GPR & (1 << n)})
+	}
+	for n := range 32 {
+		all = append(all, Values{Vector: a.Vector & (1 << n)})
+	}
+	for n := range 8 {
+		all = append(all, Values{Opmask: a.Opmask & (1 << n)})
+	}
+	all = append(all, Values{Flags: a.Flags & Carry}, Values{Flags: a.Flags &^ Carry}, Values{X87: a.X87})
+	return slices.DeleteFunc(all, func(v Values) bool { return v == Values{} })
 }
 
 // Dataflow is which values an instruction waits for and which it makes. A destination that keeps a part of its old

@@ -122,6 +122,16 @@ type Mem struct {
 	lanes uint8
 }
 
+// GPRs are the general registers of the address, as in Values.
+func (m Mem) GPRs() (set uint16) {
+	for _, r := range []Register{m.Base, m.Index} {
+		if n, ok := r.GPR(); ok {
+			set |= 1 << n
+		}
+	}
+	return set
+}
+
 // Regs holds the registers from which addresses are computed.
 type Regs struct {
 	GPR            [16]uint64 // by hardware number: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 …

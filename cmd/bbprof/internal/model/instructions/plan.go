@@ -273,7 +273,7 @@ func (p *planner) slots() (sources, destinations []slot) {
 		sources = append(sources, slot{"k", opmask, maskOperand, -1})
 	}
 	for n := range 16 {
-		name := strings.ToLower(asm.Reg(n).String())
+		name := asm.Reg(n).String()
 		if n == int(asm.RSP) { // decoders track it
 			continue
 		}

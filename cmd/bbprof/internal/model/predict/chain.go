@@ -1,7 +1,6 @@
 package predict
 
 import (
-	"cmp"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -21,7 +20,7 @@ const (
 // longestChain returns the cycles of an iteration that waits only for values: the growth of the time at which the last
 // value is ready. Addresses are those of bbprof's initial state, with equal registers.
 func longestChain(insts []asm.Inst, latencies []map[string]float64) float64 {
-	c := chain{insts: insts, ready: map[value]float64{}, memory: map[uint64]float64{}}
+	c := chain{insts: insts, ready: map[asm.Values]float64{}, memory: map[uint64]float64{}}
 	stores := false
 	for i := range insts {
 		c.steps = append(c.steps, newStep(&insts[i], latencies[i]))
@@ -40,22 +39,16 @@ func longestChain(insts []asm.Inst, latencies []map[string]float64) float64 {
 	return (last - half) / (chainCopies / 2)
 }
 
-// value is a register or a group of flags.
-type value struct {
-	kind byte // g, v, k, x: x87; c: the carry flag, f: the other flags
-	n    int
-}
-
 type link struct {
-	from   value
+	from   asm.Values
 	to     int // index in writes
 	cycles float64
 }
 
 // step is an instruction of the chain.
 type step struct {
-	data   []value // read, but for addresses
-	writes []value
+	data   []asm.Values // read, but for addresses
+	writes []asm.Values
 	links  []link
 	load   float64
 	reload float64 // from an operand to a later load of it
@@ -64,7 +57,7 @@ type step struct {
 type chain struct {
 	insts    []asm.Inst
 	steps    []step
-	ready    map[value]float64
+	ready    map[asm.Values]float64
 	memory   map[uint64]float64 // by byte: when it can be loaded
 	accesses []asm.Followed     // of the iterations to come; none if nothing is stored
 }
@@ -115,13 +108,9 @@ func (c *chain) iterate() (last float64) {
 func newStep(in *asm.Inst, latencies map[string]float64) (s step) {
 	reads, writes := in.Dataflow()
 	names := namesOf(in)
-	address := map[value]bool{}
+	var address asm.Values
 	for _, m := range in.Mem {
-		for _, r := range []asm.Register{m.Base, m.Index} {
-			if n, ok := r.GPR(); ok {
-				address[value{'g', n}] = true
-			}
-		}
+		address.GPR |= m.GPRs()
 	}
 	if loads, _ := in.Accesses(); loads {
 		s.load = unknownLoad
@@ -134,10 +123,10 @@ func newStep(in *asm.Inst, latencies map[string]float64) (s step) {
 			s.reload = max(s.reload, cycles-unknownLoad)
 		}
 	}
-	s.writes = valuesOf(writes)
-	stack := value{'g', int(asm.RSP)}
+	s.writes = writes.Single()
+	stack := asm.Values{GPR: 1 << asm.RSP}
 	implicit := len(in.Mem) > 0 && in.Mem[len(in.Mem)-1].Implicit
-	add := func(from value, name string) {
+	add := func(from asm.Values, name string) {
 		for n, to := range s.writes {
 			cycles := s.latency(name, nameOr(names[to], to), latencies)
 			if implicit && from == stack && to == stack {
@@ -146,11 +135,12 @@ func newStep(in *asm.Inst, latencies map[string]float64) (s step) {
 			s.links = append(s.links, link{from, n, cycles})
 		}
 	}
-	for _, v := range valuesOf(reads) {
-		if address[v] {
+	for _, v := range reads.Single() {
+		addresses := v.And(address) != asm.Values{}
+		if addresses {
 			add(v, "address")
 		}
-		if names[v] != "" || !address[v] {
+		if names[v] != "" || !addresses {
 			add(v, nameOr(names[v], v))
 			s.data = append(s.data, v)
 		}
@@ -178,47 +168,46 @@ func (s *step) latency(from, to string, latencies map[string]float64) float64 {
 }
 
 // namesOf returns operand numbers by register.
-func namesOf(in *asm.Inst) map[value]string {
-	names := map[value]string{}
+func namesOf(in *asm.Inst) map[asm.Values]string {
+	names := map[asm.Values]string{}
 	form := in.Form()
 	numbers, _, mask, ok := in.OperandValues()
 	if !ok || form == nil {
 		return names
 	}
-	kinds := map[asm.OperandClass]byte{asm.GPROperand: 'g', asm.VectorOperand: 'v', asm.OpmaskOperand: 'k'}
 	for i, o := range form.Operands()[:min(len(numbers), len(form.Operands()))] {
-		v := value{kinds[o.Class], int(numbers[i])}
-		if v.kind != 0 && (names[v] == "" || o.Read) {
+		var v asm.Values
+		switch n := numbers[i]; o.Class {
+		case asm.GPROperand:
+			v.GPR = 1 << n
+		case asm.VectorOperand:
+			v.Vector = 1 << n
+		case asm.OpmaskOperand:
+			v.Opmask = 1 << n
+		default:
+			continue
+		}
+		if names[v] == "" || o.Read {
 			names[v] = strconv.Itoa(i + 1)
 		}
 	}
 	if mask > 0 {
-		names[value{'k', mask}] = "k"
+		names[asm.Values{Opmask: 1 << mask}] = "k"
 	}
 	return names
 }
 
 // nameOr names an operand, or an implicit value.
-func nameOr(name string, v value) string {
-	implicit := map[byte]string{'g': strings.ToLower(asm.Reg(v.n).String()), 'c': "flags", 'f': "flags", 'x': "st"}[v.kind]
-	return cmp.Or(name, implicit, "xmm0")
-}
-
-func valuesOf(v asm.Values) (all []value) {
-	others, x87 := 0, 0
-	if v.Flags&^asm.Carry != 0 {
-		others = 1
+func nameOr(name string, v asm.Values) string {
+	switch {
+	case name != "":
+		return name
+	case v.GPR != 0:
+		return asm.Reg(bits.TrailingZeros16(v.GPR)).String()
+	case v.Flags != 0:
+		return "flags"
+	case v.X87:
+		return "st"
 	}
-	if v.X87 {
-		x87 = 1
-	}
-	for _, set := range []struct {
-		kind byte
-		bits uint64
-	}{{'g', uint64(v.GPR)}, {'v', uint64(v.Vector)}, {'k', uint64(v.Opmask)}, {'c', uint64(v.Flags & asm.Carry)}, {'f', uint64(others)}, {'x', uint64(x87)}} {
-		for b := set.bits; b != 0; b &= b - 1 {
-			all = append(all, value{set.kind, bits.TrailingZeros64(b)})
-		}
-	}
-	return all
+	return "xmm0"
 }

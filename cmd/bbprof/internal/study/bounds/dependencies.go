@@ -24,7 +24,7 @@ func dependencies(insts []asm.Inst, forwards []invariants.Forward) (all []depend
 		reads[i], writes[i] = insts[i].Dataflow()
 	}
 	for to := range insts {
-		for _, v := range single(reads[to]) {
+		for _, v := range reads[to].Single() {
 			before := lastWriter(writes[:to], v)
 			if before >= 0 {
 				all = append(all, dependency{from: before, to: to, value: v})
@@ -46,27 +46,6 @@ func lastWriter(writes []asm.Values, v asm.Values) int {
 		}
 	}
 	return -1
-}
-
-func single(v asm.Values) (all []asm.Values) {
-	add := func(one asm.Values) {
-		if one != (asm.Values{}) {
-			all = append(all, one)
-		}
-	}
-	for n := range 16 {
-		add(asm.Values{GPR: v.GPR & (1 << n)})
-	}
-	for n := range 32 {
-		add(asm.Values{Vector: v.Vector & (1 << n)})
-	}
-	for n := range 8 {
-		add(asm.Values{Opmask: v.Opmask & (1 << n)})
-	}
-	add(asm.Values{Flags: v.Flags & asm.Carry}) // cores rename carry separately from the others
-	add(asm.Values{Flags: v.Flags & (asm.AllFlags &^ asm.Carry)})
-	add(asm.Values{X87: v.X87})
-	return all
 }
 
 // group is a strongly connected set of instructions with the dependencies among them: each of its cycles contains at

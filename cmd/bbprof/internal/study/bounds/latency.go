@@ -100,14 +100,8 @@ func latency(in *asm.Inst, d dependency, core string) (took float64, ok bool) {
 
 // addresses reports whether an instruction computes a load's address from a value.
 func addresses(in *asm.Inst, v asm.Values) bool {
-	for _, m := range in.Mem {
-		for _, r := range []asm.Register{m.Base, m.Index} {
-			if n, ok := r.GPR(); ok && m.Read && v.GPR>>n&1 != 0 && in.Mnemonic != "pop" && in.Mnemonic != "push" {
-				return true
-			}
-		}
-	}
-	return false
+	return in.Mnemonic != "pop" && in.Mnemonic != "push" &&
+		slices.ContainsFunc(in.Mem, func(m asm.Mem) bool { return m.Read && m.GPRs()&v.GPR != 0 })
 }
 
 func latencyText(cycles float64, ok bool) string {

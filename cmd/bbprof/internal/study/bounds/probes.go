@@ -68,10 +68,7 @@ func (r room) again(insts []asm.Inst, written asm.Values) (load, stored []byte) 
 	for i := range insts {
 		for k := range insts[i].Mem {
 			m := &insts[i].Mem[k]
-			base, _ := m.Base.GPR()
-			index, _ := m.Index.GPR()
-			moves := m.Base != asm.NoRegister && written.GPR>>base&1 != 0 || m.Index != asm.NoRegister && written.GPR>>index&1 != 0
-			if moves || r.scratch == none {
+			if m.GPRs()&written.GPR != 0 || r.scratch == none {
 				continue
 			}
 			at, prefix, ok := rewrite.Operand(&insts[i], m, 0)

@@ -139,17 +139,18 @@ func (q *question) splitsApart(here string) test {
 }
 
 func (q *question) pointers() []asm.Reg {
-	var regs []asm.Reg
+	var used uint16
 	for i := range q.insts {
 		for _, m := range q.insts[i].Mem {
-			for _, r := range []asm.Register{m.Base, m.Index} {
-				if n, ok := r.GPR(); ok && !slices.Contains(regs, asm.Reg(n)) {
-					regs = append(regs, asm.Reg(n))
-				}
-			}
+			used |= m.GPRs()
 		}
 	}
-	slices.Sort(regs)
+	var regs []asm.Reg
+	for r := asm.RAX; r <= asm.R15; r++ {
+		if used>>r&1 != 0 {
+			regs = append(regs, r)
+		}
+	}
 	return regs
 }
 

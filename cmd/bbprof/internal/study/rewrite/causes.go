@@ -47,11 +47,7 @@ func Whole(insts []asm.Inst, forwards []invariants.Forward) (with, without Chang
 func source(in *asm.Inst) (gpr, vector int) {
 	reads, _ := in.Dataflow()
 	for _, m := range in.Mem {
-		for _, r := range []asm.Register{m.Base, m.Index} {
-			if n, ok := r.GPR(); ok {
-				reads.GPR &^= 1 << n
-			}
-		}
+		reads.GPR &^= m.GPRs()
 	}
 	gpr = int(asm.RSP)
 	if reads.GPR != 0 {

@@ -110,13 +110,6 @@ func usedBy(insts []asm.Inst) *registers {
 	for i := range insts {
 		reads, writes := insts[i].Dataflow()
 		all = all.Or(reads).Or(writes)
-		for _, m := range insts[i].Mem {
-			for _, r := range []asm.Register{m.Base, m.Index, m.BitOffset} {
-				if n, ok := r.GPR(); ok {
-					all.GPR |= 1 << n
-				}
-			}
-		}
 	}
 	all.GPR |= 1 << asm.RSP
 	return (*registers)(&all)
