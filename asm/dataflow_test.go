@@ -38,3 +38,12 @@ func TestDataflow(t *testing.T) {
 		require.Equal(t, row[3], row, []string{row[0], reads.list(), writes.list(), row[3]})
 	}
 }
+
+func TestSingle(t *testing.T) {
+	want := []Values{{GPR: 1}, {GPR: 1 << 15}, {Vector: 1 << 31}, {Opmask: 2}, {Flags: Carry}, {Flags: AllFlags &^ Carry}, {X87: true}}
+	var all Values
+	for _, v := range want {
+		all = all.Or(v)
+	}
+	require.Equal(t, "values", want, all.Single())
+}
