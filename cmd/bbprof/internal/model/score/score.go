@@ -344,14 +344,6 @@ func (s *sample) median(known float64) float64 {
 	return lower
 }
 
-func middle(sorted []float64) float64 {
-	n := len(sorted)
-	if n == 0 {
-		return math.NaN()
-	}
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
-}
-
 // Pair is a paired test of two models on blocks that both predict.
 type Pair struct {
 	A          string   `json:"a"`

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/stat"
 )
 
 // Mistake is a group of blocks that share a property and that a model gets wrong in the same direction.
@@ -274,8 +275,7 @@ func (s *search) tell(m *Mistake, wrong []int, worst int) {
 		offenders = append(offenders, Offender{Block: i, Hex: b.Hex, Line: b.Line, Cycles: b.Cycles, Low: b.Low, High: b.High,
 			Predicted: p.Cycles, Excess: Excess(b, p), Share: Number(s.excess[direction(b, p)][i] / s.total)})
 	}
-	slices.Sort(ratios)
-	m.In, m.Wrong, m.Ratio = wrong, len(wrong), Number(middle(ratios))
+	m.In, m.Wrong, m.Ratio = wrong, len(wrong), Number(stat.Median(ratios))
 	slices.SortStableFunc(offenders, func(a, b Offender) int { return cmp.Compare(b.Share, a.Share) })
 	m.Worst = offenders[:min(worst, len(offenders))]
 	for i := range m.Worst {

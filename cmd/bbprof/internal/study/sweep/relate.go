@@ -94,7 +94,7 @@ func stand(ps []Point, column []float64) (s Spikes) {
 	for _, p := range ps {
 		cycles = append(cycles, p.Cycles)
 	}
-	s.Usual = median(cycles)
+	s.Usual = stat.Median(cycles)
 	s.Known = !slices.ContainsFunc(ps, func(p Point) bool { return math.IsInf(p.Low, 0) || math.IsNaN(p.Low) })
 	least := slices.Min(column)
 	for i, p := range ps {
@@ -111,15 +111,8 @@ func stand(ps []Point, column []float64) (s Spikes) {
 			s.Both = append(s.Both, p.Value)
 		}
 	}
-	s.There, s.Elsewhere = median(there), median(elsewhere)
+	s.There, s.Elsewhere = stat.Median(there), stat.Median(elsewhere)
 	return s
-}
-
-func median(x []float64) float64 {
-	if len(x) == 0 {
-		return math.NaN()
-	}
-	return slices.Sorted(slices.Values(x))[(len(x)-1)/2]
 }
 
 // changedShare is the difference of a count between the slowest and the fastest value that is reported: the share by
