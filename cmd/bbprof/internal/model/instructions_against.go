@@ -85,10 +85,6 @@ func writeAgreement(b *strings.Builder, there tables.Table, a tables.Agreement) 
 	if a.Means > 0 {
 		fmt.Fprintf(b, "\nNot compared: %s.\n", words.Plural(a.Means, "mean"))
 	}
-	if n := a.SecondUnit(); n > 0 {
-		fmt.Fprintf(b, "\n%s of zmm registers: one table has twice the throughput of the other, as of cores with a second 512-bit unit, such as servers', and without.\n",
-			words.Plural(n, "form"))
-	}
 	for _, kind := range a.Kinds() {
 		fmt.Fprintf(b, "\n%s, about %.2f here and %.2f there: %s\n", kind[0].What, kind[0].Here, kind[0].There, words.Plural(len(kind), "form"))
 		for _, d := range kind {

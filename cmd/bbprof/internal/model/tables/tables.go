@@ -252,17 +252,6 @@ func Compare(here, there Table) Agreement {
 	return a
 }
 
-// SecondUnit counts the forms of zmm registers whose throughputs differ by a factor of two.
-func (a *Agreement) SecondUnit() (n int) {
-	const share = 0.1
-	for _, d := range a.Differ {
-		if d.What == throughput && strings.Contains(d.Form, "zmm") && near(max(d.Here, d.There), 2*min(d.Here, d.There), share) {
-			n++
-		}
-	}
-	return n
-}
-
 // Kinds groups differences by both rounded numbers, the largest group first.
 func (a *Agreement) Kinds() (kinds [][]Difference) {
 	index := map[string]int{}
