@@ -1,10 +1,11 @@
 package values
 
 import (
-	"cmp"
 	"fmt"
+	"math/bits"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/rewrite"
 )
 
 // refreshed is a block with instructions before it that put back what it overwrites of its data inputs, each from a
@@ -18,121 +19,93 @@ type refreshed struct {
 }
 
 // refresh marks the inputs that cannot be put back.
-func refresh(code []byte, insts []asm.Inst, inputs []Input, possible bool) (r refreshed, err error) {
-	saved := map[string]string{}
-	used := usedBy(insts)
-	state := asm.StateOf(insts)
+func refresh(code []byte, insts []asm.Inst, inputs []Input, possible bool) refreshed {
+	var dependent, independent []byte
+	saved, free, state := map[string]string{}, unused(insts), asm.StateOf(insts)
 	branch, loop := asm.TrailingBranch(insts)
 	possible = possible && !(loop && branch.ToStart())
-	emit := func(to *[]byte, name string, values ...int64) {
-		f := asm.FormNamed(name)
-		if f == nil {
-			err = cmp.Or(err, fmt.Errorf("no instruction form is called %q", name))
-			return
-		}
-		one, failed := f.Encode(values, asm.Address{Index: -1}, 1)
-		err = cmp.Or(err, failed)
-		*to = append(*to, one...)
+	emit := func(to *[]byte, form string, values ...int) {
+		*to = append(*to, rewrite.Encode(form, asm.Address{Index: -1}, values...)...)
 	}
-	var dependent, independent []byte
-	zero := -1 // a vector register that stays zero
-	carry := -1
+	zero, carry := rewrite.None, rewrite.None // a vector register that stays zero; a general one that holds the flag
 	for i := range inputs {
 		in := &inputs[i]
 		if !in.written || in.Role != Data {
 			continue
 		}
-		in.Fading = true
-		if !possible {
+		from := rewrite.None
+		switch {
+		case !possible:
+		case in.kind == general, in.Name == "cf": // putting registers back changes flags, and only carry is easily set
+			from = free.general()
+		case in.kind == vector:
+			if zero == rewrite.None {
+				zero = free.vector()
+			}
+			from = free.vector()
+		}
+		if in.Fading = from == rewrite.None; in.Fading {
 			continue
 		}
-		if in.kind == flag && in.Name != "cf" { // putting registers back changes flags, and only carry is easily set
-			continue
-		}
-		switch in.kind {
-		case general, flag:
-			r, ok := used.spareGeneral()
-			if !ok {
-				continue
-			}
-			saved[in.Name] = asm.Reg(r).String()
-			if in.kind == flag {
-				carry = r
-			} else {
-				emit(&dependent, "and r64, i8", int64(in.number), 0)
-				emit(&dependent, "or r64, r64", int64(in.number), int64(r))
-				emit(&independent, "mov r64, r64", int64(in.number), int64(r))
-			}
+		switch to := in.number; in.kind {
+		case flag:
+			saved[in.Name], carry = asm.Reg(from).String(), from
+		case general:
+			saved[in.Name] = asm.Reg(from).String()
+			emit(&dependent, "and r64, i8", to, 0)
+			emit(&dependent, "or r64, r64", to, from)
+			emit(&independent, "mov r64, r64", to, from)
 		case vector:
-			if zero < 0 {
-				var ok bool
-				if zero, ok = used.spareVector(); !ok {
-					continue
-				}
-			}
-			r, ok := used.spareVector()
-			if !ok {
-				continue
-			}
-			saved[in.Name] = in.Name[:1] + fmt.Sprintf("mm%d", r)
-			x, y, name := int64(in.number), int64(r), fmt.Sprintf("%cmm", in.Name[0])
+			kind := in.Name[:1] + "mm"
+			saved[in.Name] = fmt.Sprint(kind, from)
 			switch {
 			case state.VectorBits == 512:
-				emit(&dependent, "vpandq zmm, zmm, zmm", x, x, int64(zero))
-				emit(&dependent, "vporq zmm, zmm, zmm", x, x, y)
-				emit(&independent, "vmovdqa64 zmm, zmm", x, y)
+				emit(&dependent, "vpandq zmm, zmm, zmm", to, to, zero)
+				emit(&dependent, "vporq zmm, zmm, zmm", to, to, from)
 			case state.VEX:
-				emit(&dependent, fmt.Sprintf("vandps %s, %[1]s, %[1]s", name), x, x, int64(zero))
-				emit(&dependent, fmt.Sprintf("vorps %s, %[1]s, %[1]s", name), x, x, y)
-				emit(&independent, fmt.Sprintf("vmovaps %s, %[1]s", name), x, y)
+				emit(&dependent, fmt.Sprintf("vandps %s, %[1]s, %[1]s", kind), to, to, zero)
+				emit(&dependent, fmt.Sprintf("vorps %s, %[1]s, %[1]s", kind), to, to, from)
 			default:
-				emit(&dependent, "andps xmm, xmm", x, int64(zero))
-				emit(&dependent, "orps xmm, xmm", x, y)
-				emit(&independent, "movaps xmm, xmm", x, y)
+				emit(&dependent, "andps xmm, xmm", to, zero)
+				emit(&dependent, "orps xmm, xmm", to, from)
 			}
-		default: // an opmask or memory
-			continue
+			independent = append(independent, rewrite.MovVector(to, from, state)...)
 		}
-		in.Fading = false
 	}
-	if carry >= 0 {
-		emit(&dependent, "bt r64, i8", int64(carry), 0)
-		emit(&independent, "bt r64, i8", int64(carry), 0)
+	if carry != rewrite.None {
+		emit(&dependent, "bt r64, i8", carry, 0)
+		emit(&independent, "bt r64, i8", carry, 0)
 	}
-	return refreshed{append(dependent, code...), append(independent, code...), saved}, err
+	return refreshed{append(dependent, code...), append(independent, code...), saved}
 }
 
-// registers tells which registers are taken.
+// registers are those that nobody has taken.
 type registers asm.Values
 
-func usedBy(insts []asm.Inst) *registers {
-	var all asm.Values
+func unused(insts []asm.Inst) *registers {
+	used := asm.Values{GPR: 1 << asm.RSP}
 	for i := range insts {
 		reads, writes := insts[i].Dataflow()
-		all = all.Or(reads).Or(writes)
+		used = used.Or(reads).Or(writes)
 	}
-	all.GPR |= 1 << asm.RSP
-	return (*registers)(&all)
+	return &registers{GPR: ^used.GPR, Vector: ^used.Vector}
 }
 
-// spareGeneral takes a general register that nobody uses.
-func (r *registers) spareGeneral() (n int, ok bool) {
-	for n := range 16 {
-		if r.GPR>>n&1 == 0 {
-			r.GPR |= 1 << n
-			return n, true
-		}
+func (r *registers) general() int {
+	if r.GPR == 0 {
+		return rewrite.None
 	}
-	return 0, false
+	n := bits.TrailingZeros16(r.GPR)
+	r.GPR &^= 1 << n
+	return n
 }
 
-// spareVector takes a vector register that every encoding can name.
-func (r *registers) spareVector() (n int, ok bool) {
-	for n := range 16 {
-		if r.Vector>>n&1 == 0 {
-			r.Vector |= 1 << n
-			return n, true
-		}
+// vector takes a vector register that every encoding can name.
+func (r *registers) vector() int {
+	n := bits.TrailingZeros32(r.Vector)
+	if n > 15 {
+		return rewrite.None
 	}
-	return 0, false
+	r.Vector &^= 1 << n
+	return n
 }

@@ -116,10 +116,7 @@ func run(ctx context.Context, p pool.Profiler, b profiler.Block, plan experiment
 	}
 	start := startOf(b, s.Base)
 	inputs := inputsOf(insts, start.state, start.address)
-	code, err := refresh(b.Code, insts, inputs, b.Setup.Captured == nil)
-	if err != nil {
-		return s, nil, err
-	}
+	code := refresh(b.Code, insts, inputs, b.Setup.Captured == nil)
 	s.Dependent, s.Independent = hex.EncodeToString(code.dependent), hex.EncodeToString(code.independent)
 	s.Beyond = beyond(insts)
 	if all, err = arms(inputs, code, start, plan.Seed); err != nil {
