@@ -44,15 +44,14 @@ func (c checked) tally() string {
 }
 
 // numbers are a change's or function's base, head, difference and interval; empty where they are not known.
-func numbers(base, head, difference, low, high float64, compared bool) (cells [4]string) {
-	if base > 0 {
-		cells[0] = strconv.FormatFloat(base, 'f', 3, 64)
-	}
-	if head > 0 {
-		cells[1] = strconv.FormatFloat(head, 'f', 3, 64)
+func numbers(t check.Times, compared bool) (cells [4]string) {
+	for i, cycles := range []float64{t.Base, t.Head} {
+		if cycles > 0 {
+			cells[i] = strconv.FormatFloat(cycles, 'f', 3, 64)
+		}
 	}
 	if compared {
-		cells[2], cells[3] = fmt.Sprintf("%+.1f %%", difference), fmt.Sprintf("%+.1f to %+.1f", low, high)
+		cells[2], cells[3] = fmt.Sprintf("%+.1f %%", t.Difference), fmt.Sprintf("%+.1f to %+.1f", t.Low, t.High)
 	}
 	return cells
 }
@@ -90,11 +89,10 @@ func (c checked) eachRow(row func(function, what string, cells [4]string, v chec
 			if f.Cost.Missing > 0 {
 				note = fmt.Sprintf("%.2g %% of its instructions changed and were not measured", 100*f.Cost.Missing)
 			}
-			row(f.Name, "whole function, by its counts", numbers(f.Cost.Base, f.Cost.Head, f.Cost.Difference, f.Cost.Low, f.Cost.High, true),
-				f.Verdict(c.Threshold), note)
+			row(f.Name, "whole function, by its counts", numbers(f.Cost.Times, true), f.Verdict(c.Threshold), note)
 		}
 		for _, x := range f.Changes {
-			row(f.Name, x.Describe(), numbers(x.BaseCycles, x.HeadCycles, x.Difference, x.Low, x.High, compared(x)), x.Verdict, why(x))
+			row(f.Name, x.Describe(), numbers(x.Times, compared(x)), x.Verdict, why(x))
 		}
 	}
 }
@@ -215,7 +213,7 @@ func bencher(w io.Writer, c checked) error {
 	}
 	all := map[string]map[string]metric{}
 	c.eachCompared(func(name string, _ check.Function, x check.Change) {
-		all[name] = map[string]metric{"cycles": {x.HeadCycles, x.BaseCycles * (1 + x.Low/100), x.BaseCycles * (1 + x.High/100)}}
+		all[name] = map[string]metric{"cycles": {x.Times.Head, x.Times.Base * (1 + x.Low/100), x.Times.Base * (1 + x.High/100)}}
 	})
 	return json.NewEncoder(w).Encode(all)
 }
@@ -231,8 +229,8 @@ func actionBenchmark(w io.Writer, c checked) error {
 	}
 	all := []entry{}
 	c.eachCompared(func(name string, _ check.Function, x check.Change) {
-		all = append(all, entry{name, "cycles", x.HeadCycles, fmt.Sprintf("± %.3f", x.BaseCycles*(x.High-x.Low)/200),
-			fmt.Sprintf("%s: %+.1f %% of %.3f, %s", x.Describe(), x.Difference, x.BaseCycles, x.Verdict)})
+		all = append(all, entry{name, "cycles", x.Times.Head, fmt.Sprintf("± %.3f", x.Times.Base*(x.High-x.Low)/200),
+			fmt.Sprintf("%s: %+.1f %% of %.3f, %s", x.Describe(), x.Difference, x.Times.Base, x.Verdict)})
 	})
 	return json.NewEncoder(w).Encode(all)
 }

@@ -35,19 +35,24 @@ const (
 // Outcome is a change's result. Base and Head are core cycles, summed over its pieces, of the head per iteration of the
 // base; differences are percentages of the base, with an interval that holds jointly for all changes in 95 % of cases.
 type Outcome struct {
-	Verdict    Verdict `json:"verdict"`
-	BaseCycles float64 `json:"base_cycles,omitzero"`
-	HeadCycles float64 `json:"head_cycles,omitzero"`
-	Difference float64 `json:"difference_percent"`
-	Low        float64 `json:"ci_low_percent"`
-	High       float64 `json:"ci_high_percent"`
-	Layouts    int     `json:"layouts,omitzero"`
+	Verdict Verdict `json:"verdict"`
+	Times
+	Layouts int `json:"layouts,omitzero"`
 	// Standing is the difference of a loop that is slower only where the builds have it.
 	Standing  float64            `json:"difference_in_place_percent,omitzero"`
 	Rejection *verdict.Rejection `json:"rejection,omitempty"`
 	Failure   string             `json:"failure,omitempty"`
 	// Samples are the cycles in each layout.
 	Samples Samples `json:"samples"`
+}
+
+// Times are cycles of both builds, and by how many percent those of the head are more.
+type Times struct {
+	Base       float64 `json:"base_cycles,omitzero"`
+	Head       float64 `json:"head_cycles,omitzero"`
+	Difference float64 `json:"difference_percent"`
+	Low        float64 `json:"ci_low_percent"`
+	High       float64 `json:"ci_high_percent"`
 }
 
 // Samples are cycles of base and head in the same layouts.
@@ -58,11 +63,7 @@ type Samples struct {
 
 // Cost is what a function takes by the profile: the sum of count times cycles over its pieces.
 type Cost struct {
-	Base       float64 `json:"base_cycles"`
-	Head       float64 `json:"head_cycles"`
-	Difference float64 `json:"difference_percent"`
-	Low        float64 `json:"ci_low_percent"`
-	High       float64 `json:"ci_high_percent"`
+	Times
 	// Missing is the share of the executed instructions that changed and could not be measured.
 	Missing float64 `json:"missing_share,omitzero"`
 }
@@ -231,7 +232,7 @@ func (o Options) inLayouts(ctx context.Context, p pool.Profiler, c *Change, test
 			pairs = append(pairs, compare.Pair{A: []float64{base[n]}, B: []float64{head[n]}})
 		}
 	}
-	c.BaseCycles, c.HeadCycles, c.Layouts = stat.Mean(c.Samples.Base), stat.Mean(c.Samples.Head), len(pairs)
+	c.Times.Base, c.Times.Head, c.Layouts = stat.Mean(c.Samples.Base), stat.Mean(c.Samples.Head), len(pairs)
 	if len(c.Base) == 0 || len(c.Head) == 0 {
 		c.Verdict = Listed
 		return nil
@@ -307,7 +308,7 @@ func (o Options) moved(ctx context.Context, p pool.Profiler, c *Change, tests in
 	if err != nil {
 		return err
 	}
-	c.Samples, c.BaseCycles, c.HeadCycles = samples, stat.Mean(samples.Base), stat.Mean(samples.Head)
+	c.Samples, c.Times.Base, c.Times.Head = samples, stat.Mean(samples.Base), stat.Mean(samples.Head)
 	c.Difference, c.Low, c.High = t.Mean, t.Low, t.High
 	if c.Verdict = o.judge(t.Low, t.High); c.Verdict == Slower || c.Verdict == Faster {
 		c.Verdict = Layout
