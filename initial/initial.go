@@ -134,9 +134,16 @@ func States() []State {
 	return []State{Paper(), distinct, stack, divisible, low, aligned, halves}
 }
 
-// Distinct lists those of States without equal pointers.
-func Distinct() []State {
-	return slices.DeleteFunc(States(), func(s State) bool { return s.GPR[asm.RAX] == s.GPR[asm.RCX] })
+// Distinct lists those of States without equal pointers: with the elements in memory, if any, and then without.
+func Distinct(elements Elements) (list []State) {
+	for _, e := range slices.Compact([]Elements{elements, {}}) {
+		for _, s := range States() {
+			if s.Elements = e; s.GPR[asm.RAX] != s.GPR[asm.RCX] {
+				list = append(list, s)
+			}
+		}
+	}
+	return list
 }
 
 // pointers is uniform, but for the general registers.

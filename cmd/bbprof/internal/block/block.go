@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
@@ -116,25 +115,19 @@ func (m *measureBlock) run(std cli.Streams) error {
 // in memory that differ: a loop then without its branch, since so much memory is put back for few iterations alone.
 func distinct(ctx context.Context, p *pool.Patient, block profiler.Block, measured *profiler.Result) (Distinct, error) {
 	branch := block.Setup.Branch
-	for _, elements := range slices.Compact([]initial.Elements{measured.Apart, {}}) {
-		d := Distinct{Indices: elements.Width > 0}
+	for _, init := range initial.Distinct(measured.Apart) {
+		d := Distinct{Init: init.Name, Indices: init.Elements.Width > 0}
 		if block.Setup.Branch = branch; d.Indices && measured.Branch != nil && measured.Branch.As == profiler.Taken {
 			block.Setup.Branch, d.Dropped = profiler.Drop, true
 		}
-		for _, init := range initial.Distinct() {
-			init.Elements = elements
-			block.Setup.Init = &init
-			r, err := pool.Undisturbed(ctx, p, block)
-			if err != nil {
-				return d, err
-			}
-			if r.Reason.Noise() {
-				break
-			}
-			if r.Status == profiler.OK && (r.SelfForwarding == 0 || !d.Indices) {
-				d.Cycles, d.Init, d.Words = r.Cycles, init.Name, r.SelfForwarding > 0
-				return d, nil
-			}
+		block.Setup.Init = &init
+		r, err := pool.Undisturbed(ctx, p, block)
+		if err != nil || r.Reason.Noise() {
+			return Distinct{}, err
+		}
+		if r.Status == profiler.OK && (r.SelfForwarding == 0 || !d.Indices) {
+			d.Cycles, d.Words = r.Cycles, r.SelfForwarding > 0
+			return d, nil
 		}
 	}
 	return Distinct{}, nil

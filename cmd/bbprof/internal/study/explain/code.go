@@ -41,17 +41,15 @@ func (q *question) equalAddresses() test {
 		return absent("no load meets a store only because registers or words of memory start equal")
 	}
 	here := fmt.Sprintf("per iteration %s met a store only because registers or words of memory start equal", words.Plural(n, "load"))
-	for _, elements := range slices.Compact([]initial.Elements{q.base.Apart, {}}) {
-		for _, s := range initial.Distinct() {
-			apart := q.withInit(func(init *initial.State) { init.GPR, init.Fill, init.Elements = s.GPR, s.Fill, elements })
-			r := q.measure(apart)
-			if r.Status == profiler.OK && r.SelfForwarding == 0 && r.Predicted.Alias4K == p.Alias4K && r.Predicted.Splits == p.Splits {
-				what := "the pointers of initial state " + s.Name
-				if elements.Width > 0 {
-					what += ", and indices in memory that differ"
-				}
-				return change(here, what, q.setup, apart)
+	for _, s := range initial.Distinct(q.base.Apart) {
+		apart := q.withInit(func(init *initial.State) { init.GPR, init.Fill, init.Elements = s.GPR, s.Fill, s.Elements })
+		r := q.measure(apart)
+		if r.Status == profiler.OK && r.SelfForwarding == 0 && r.Predicted.Alias4K == p.Alias4K && r.Predicted.Splits == p.Splits {
+			what := "the pointers of initial state " + s.Name
+			if s.Elements.Width > 0 {
+				what += ", and indices in memory that differ"
 			}
+			return change(here, what, q.setup, apart)
 		}
 	}
 	return untested(here, "no initial state ends this and changes nothing else")
