@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 const (
@@ -116,22 +118,8 @@ func (d *Flag) Described() string {
 
 // wrap breaks text into lines; all but the first are indented by at columns.
 func wrap(text string, at int) string {
-	var w strings.Builder
-	column := at
-	for i, word := range strings.Fields(text) {
-		switch {
-		case i == 0:
-		case column+1+len(word) > HelpWidth:
-			w.WriteString("\n" + strings.Repeat(" ", at))
-			column = at
-		default:
-			w.WriteByte(' ')
-			column++
-		}
-		w.WriteString(word)
-		column += len(word)
-	}
-	return w.String()
+	lines := words.Wrap(text, func(line string) bool { return at+len(line) <= HelpWidth })
+	return strings.Join(lines, "\n"+strings.Repeat(" ", at))
 }
 
 func indent(text string) string {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 type scale struct{ low, high, from, to float64 }
@@ -86,16 +88,7 @@ func thousands(s span) (by float64, name string) {
 // wrap breaks text at spaces into lines of at most width; words that are too long stay whole.
 func wrap(text string, size, width float64) (lines []string) {
 	for _, line := range strings.Split(text, "\n") {
-		current := ""
-		for _, word := range strings.Fields(line) {
-			if longer := strings.TrimSpace(current + " " + word); current == "" || textWidth(longer, size) <= width {
-				current = longer
-				continue
-			}
-			lines = append(lines, current)
-			current = word
-		}
-		lines = append(lines, current)
+		lines = append(lines, words.Wrap(line, func(line string) bool { return textWidth(line, size) <= width })...)
 	}
 	return lines
 }

@@ -45,6 +45,19 @@ func Plural[N int | int64](n N, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
+// Wrap breaks a text at spaces into lines, each as long as it fits; a word that does not stays whole.
+func Wrap(text string, fits func(line string) bool) (lines []string) {
+	current := ""
+	for word := range strings.FieldsSeq(text) {
+		if longer := strings.TrimSpace(current + " " + word); current == "" || fits(longer) {
+			current = longer
+			continue
+		}
+		lines, current = append(lines, current), word
+	}
+	return append(lines, current)
+}
+
 func ByCount[K cmp.Ordered, N int | int64](n map[K]N) []K {
 	return slices.SortedFunc(maps.Keys(n), func(a, b K) int { return cmp.Or(cmp.Compare(n[b], n[a]), cmp.Compare(a, b)) })
 }
