@@ -11,11 +11,6 @@ import (
 // instLatLine matches a line of InstLatx64: instruction, latency, throughput.
 var instLatLine = regexp.MustCompile(`^(?:Inst)? *\d+ \S+ *:(.*?) +L: *(?:\[[^\]]*\]|[\d.]+ns= *([\d.]+)c) +T: *(?:\[[^\]]*\]|[\d.]+ns= *([\d.]+)c)`)
 
-// IsInstLat reports whether text is InstLatx64's.
-func IsInstLat(text string) bool {
-	return slices.ContainsFunc(strings.Split(text, "\n"), instLatLine.MatchString)
-}
-
 // ReadInstLat reads the register forms of InstLatx64. It omits memory operands, pairs of instructions, masks and
 // divisions of stated values. Of a form's lines the one with different registers counts, because of idioms; but for
 // latencies of moves the one with equal registers, because others are eliminated.

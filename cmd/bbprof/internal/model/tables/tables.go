@@ -55,10 +55,8 @@ func ReadForeign(name string) (is bool, t Table, err error) {
 		return true, t, err
 	}
 	text, err := io.ReadAll(in)
-	if err != nil || !IsInstLat(string(text)) {
-		return false, t, err
-	}
-	return true, ReadInstLat(string(text)), nil
+	t = ReadInstLat(string(text))
+	return len(t.Forms)+len(t.Unmatched) > 0, t, err
 }
 
 func Read(columns []string, rows iter.Seq2[[]string, error]) (t Table, err error) {

@@ -216,7 +216,7 @@ func (o Options) inLayouts(ctx context.Context, p pool.Profiler, c *Change, test
 				if i < len(g.Base) {
 					base[l.Layout.Number] += values[0]
 				} else {
-					head[l.Layout.Number] += values[0] / orOne(c.Per)
+					head[l.Layout.Number] += values[0] / cmp.Or(c.Per, 1)
 				}
 			}
 			complete[l.Layout.Number]++
@@ -277,13 +277,6 @@ func (o Options) group(ctx context.Context, p pool.Profiler, g *Change, branch p
 		}
 	}
 	return layouts, nil
-}
-
-func orOne(per float64) float64 {
-	if per == 0 {
-		return 1
-	}
-	return per
 }
 
 // judge compares an interval of percentages with the threshold.
@@ -410,7 +403,7 @@ func (o Options) cost(ctx context.Context, p pool.Profiler, f *Function) error {
 			if len(c.Base) == len(c.Head) {
 				count = c.Base[k].Count
 			}
-			head += count * h.Cycles / orOne(c.Per)
+			head += count * h.Cycles / cmp.Or(c.Per, 1)
 		}
 		cost.Base, cost.Head = cost.Base+base, cost.Head+head
 		if half := (c.High - c.Low) / 2 / 100 * base; !math.IsInf(half, 0) {
@@ -449,12 +442,7 @@ func (f *Function) Verdict(threshold float64) Verdict {
 }
 
 func rank(v Verdict) int {
-	for i, x := range []Verdict{Listed, Uncalled, Same, Layout, Faster, Unclear, Unknown, Slower} {
-		if x == v {
-			return i
-		}
-	}
-	return 0
+	return slices.Index([]Verdict{Listed, Uncalled, Same, Layout, Faster, Unclear, Unknown, Slower}, v)
 }
 
 // Describe says what changed, in words.
