@@ -6,6 +6,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 )
 
@@ -40,9 +41,6 @@ func Machine(cpus []int) string {
 }
 
 func BlockSubject(hex string) string {
-	const shown = 160 // two lines
-	if len(hex) > shown {
-		hex = hex[:shown] + "…"
-	}
-	return "block " + hex
+	const twoLines = 160
+	return "block " + words.Cut(hex, twoLines)
 }

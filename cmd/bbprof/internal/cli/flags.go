@@ -341,8 +341,7 @@ func parseName[T ~string](s string, names []T) (T, error) {
 	for _, n := range names {
 		list = append(list, string(n))
 	}
-	last := len(list) - 1
-	return "", fmt.Errorf("write %s or %s", strings.Join(list[:last], ", "), list[last])
+	return "", fmt.Errorf("write %s", words.List(list, "or"))
 }
 
 // ParseShare reads a fraction such as 0.005, or a percentage such as 0.5%.

@@ -36,7 +36,7 @@ func ofRow(row input.Row) sideReport {
 func (c *compareCmd) runBlocks(ctx context.Context, p pool.Profiler, sides []side, std cli.Streams) error {
 	var rows []input.Row
 	for _, s := range sides {
-		rows = append(rows, s.rows[0])
+		rows = append(rows, s.row)
 	}
 	done := cli.Progress(c.out.Notes(std), (len(rows)+1)*c.layouts*c.trials, "measurements") // and the control
 	all, err := c.blocks(ctx, p, rows, done.Step)

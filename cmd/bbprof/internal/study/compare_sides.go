@@ -14,21 +14,16 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func short(hex string) string {
-	const shown = 32
-	if len(hex) > shown {
-		return hex[:shown] + "…"
-	}
-	return hex
-}
+func short(hex string) string { return words.Cut(hex, 32) }
 
 type side struct {
 	kind  kind
-	rows  []input.Row
+	row   input.Row
 	words []string
 }
 
@@ -61,7 +56,7 @@ func (c *compareCmd) readSide(name, text string) (s side, err error) {
 func parseSide(text string) (s side, err error) {
 	code, hexErr := asm.ParseHex(text, profiler.MaxBlock)
 	if hexErr == nil {
-		return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code}}}, nil
+		return side{kind: aBlock, row: input.Row{Text: text, Code: code}}, nil
 	}
 	words, wordsErr := launch.Words(text)
 	isProgram := false
@@ -77,7 +72,7 @@ func parseSide(text string) (s side, err error) {
 		case err == nil && len(start.Memory) > 0:
 			return s, errors.New(blockflags.OnlyFill)
 		case err == nil && len(code) <= profiler.MaxBlock:
-			return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code, Set: start.Set, At: start.At}}}, nil
+			return side{kind: aBlock, row: input.Row{Text: text, Code: code, Set: start.Set, At: start.At}}, nil
 		case err == nil:
 			return s, fmt.Errorf("%d bytes of code; give one block of at most %d", len(code), profiler.MaxBlock)
 		case isAssembly && !isProgram:

@@ -45,6 +45,23 @@ func Plural[N int | int64](n N, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
+// List is such as a, b and c; last is the word before the last.
+func List(words []string, last string) string {
+	n := len(words) - 1
+	if n < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
+}
+
+// Cut is a text of at most so many bytes; an ellipsis stands for the rest.
+func Cut(text string, most int) string {
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
 // Wrap breaks a text at spaces into lines, each as long as it fits; a word that does not stays whole.
 func Wrap(text string, fits func(line string) bool) (lines []string) {
 	current := ""

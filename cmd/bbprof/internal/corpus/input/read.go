@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -244,11 +245,7 @@ func (row Row) Hex() string {
 	if row.Rejection == nil {
 		return fmt.Sprintf("%x", row.Code)
 	}
-	text := OneLine(strings.ToValidUTF8(row.Text, "\ufffd"))
-	if len(text) > shownText {
-		text = strings.ToValidUTF8(text[:shownText], "") + "…"
-	}
-	return text
+	return words.Cut(OneLine(strings.ToValidUTF8(row.Text, "\ufffd")), shownText)
 }
 
 var notInLine = strings.NewReplacer("\r", " ", "\n", " ", "\x00", " ")

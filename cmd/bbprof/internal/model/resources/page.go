@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // class is forms with the same uses.
@@ -47,11 +49,7 @@ func (t *Table) Classes() (list []class) {
 // Text names the first forms.
 func (c class) Text() string {
 	const shown, longest = 3, 58
-	text := strings.Join(c.Forms[:min(len(c.Forms), shown)], "; ")
-	if len(text) > longest {
-		text = text[:longest] + "…"
-	}
-	return text
+	return words.Cut(strings.Join(c.Forms[:min(len(c.Forms), shown)], "; "), longest)
 }
 
 // Dark is how dark a use is drawn: by its part of the form's time.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -34,7 +35,7 @@ func (a *Answer) conclude() {
 	addFull := func(share float64) bool {
 		full := a.full(share)
 		if len(full) > 0 {
-			add(Class, "the units for "+list(full))
+			add(Class, "the units for "+words.List(full, "and"))
 		}
 		return len(full) > 0
 	}
@@ -116,14 +117,6 @@ func (a *Answer) full(share float64) (names []string) {
 		}
 	}
 	return names
-}
-
-func list(names []string) string {
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 func isFrontEnd(class string) bool {
