@@ -76,9 +76,7 @@ func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int) {
 				}
 			}
 			if m.Kind == Candidate {
-				each, listed := max(3, (worst+maxMistakes-1)/maxMistakes), max(worst, maxMistakes)
-				j.Mistakes, j.Worst = index.Mistakes(m.Predictions, maxMistakes, each, listed)
-				cutOffenders(j.Mistakes, listed)
+				j.Mistakes, j.Worst = index.Mistakes(m.Predictions, maxMistakes, max(3, worst/maxMistakes), max(worst, maxMistakes))
 			}
 		})
 	}
@@ -101,24 +99,6 @@ func failed(predictions []Prediction) map[string]int {
 		}
 	}
 	return n
-}
-
-// cutOffenders keeps n blocks in all, one per group in turn, the most expensive first.
-func cutOffenders(mistakes []Mistake, n int) {
-	keep := make([]int, len(mistakes))
-	for more := true; more; {
-		more = false
-		for i := range mistakes {
-			if n > 0 && keep[i] < len(mistakes[i].Worst) {
-				keep[i]++
-				n--
-				more = true
-			}
-		}
-	}
-	for i := range mistakes {
-		mistakes[i].Worst = mistakes[i].Worst[:keep[i]]
-	}
 }
 
 // Percent formats a share in percent, with fitting precision.
