@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 type Table struct {
@@ -65,12 +62,4 @@ func JSONLines[T any](w io.Writer, values []T) error {
 		}
 	}
 	return nil
-}
-
-// Frequent is words.ByCount with the counts.
-func Frequent[K cmp.Ordered](n map[K]int) (list []string) {
-	for _, k := range words.ByCount(n) {
-		list = append(list, fmt.Sprintf("%v %d", k, n[k]))
-	}
-	return list
 }

@@ -134,16 +134,16 @@ func sheetText(s *dataset.Sheet) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "core        %s\n", s.Hosts[0].Microarchitecture)
 	fmt.Fprintf(&w, "rows        %d in %s; %d more were repetitions\n", s.Counts.Rows, words.Plural(len(s.Parts), "part"), s.Repeated)
-	fmt.Fprintf(&w, "status      %s\n", strings.Join(cli.Frequent(s.Counts.Status), ", "))
+	fmt.Fprintf(&w, "status      %s\n", strings.Join(words.Frequent(s.Counts.Status), ", "))
 	if len(s.Counts.Reasons) > 0 {
-		fmt.Fprintf(&w, "rejected    %s\n", strings.Join(cli.Frequent(s.Counts.Reasons), ", "))
+		fmt.Fprintf(&w, "rejected    %s\n", strings.Join(words.Frequent(s.Counts.Reasons), ", "))
 	}
 	for _, controls := range s.Controls {
 		fmt.Fprintf(&w, "controls    %s\n", controls)
 	}
 	fmt.Fprintf(&w, "speeds      %.1f %% of accepted blocks have several\n",
 		100*float64(s.Counts.Several)/float64(max(s.Counts.Status[string(profiler.OK)], 1)))
-	fmt.Fprintf(&w, "split       %s\n", strings.Join(cli.Frequent(s.Counts.Splits), ", "))
+	fmt.Fprintf(&w, "split       %s\n", strings.Join(words.Frequent(s.Counts.Splits), ", "))
 	if s.Sample != nil {
 		fmt.Fprintf(&w, "sample      %s\n", agreementText(*s.Sample))
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/replay"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -69,7 +70,7 @@ func verify(ctx context.Context, p *profiler.Profiler, name string, file *states
 	t := cli.NewTable("l", "visits", fmt.Sprintf("%d of %d blocks", len(file.Index()), len(blocks)))
 	t.Row("identical", fmt.Sprint(identical))
 	t.Row("different", fmt.Sprint(different))
-	if reasons := cli.Frequent(rejected); len(reasons) > 0 {
+	if reasons := words.Frequent(rejected); len(reasons) > 0 {
 		t.Row("rejected", strings.Join(reasons, ", "))
 	}
 	return t.String() + list.String(), different > 0, nil

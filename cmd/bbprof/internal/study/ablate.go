@@ -215,7 +215,7 @@ func shareTable(shares []ablate.Share) string {
 
 func topReasons(s ablate.Share) string {
 	const few = 4
-	text := cli.Frequent(s.Reasons)
+	text := words.Frequent(s.Reasons)
 	text = text[:min(few, len(text))]
 	if s.Failed > 0 {
 		text = append(text, fmt.Sprintf("error %d", s.Failed))

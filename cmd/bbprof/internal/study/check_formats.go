@@ -38,7 +38,7 @@ func (c checked) tally() string {
 	}
 	text := fmt.Sprintf("%s changed", words.Plural(len(c.Functions), "function"))
 	if len(n) > 0 {
-		text += ": " + strings.Join(cli.Frequent(n), ", ")
+		text += ": " + strings.Join(words.Frequent(n), ", ")
 	}
 	return fmt.Sprintf("%s; %s the same", text, words.Plural(c.Equal, "function"))
 }

@@ -79,6 +79,14 @@ func ByCount[K cmp.Ordered, N int | int64](n map[K]N) []K {
 	return slices.SortedFunc(maps.Keys(n), func(a, b K) int { return cmp.Or(cmp.Compare(n[b], n[a]), cmp.Compare(a, b)) })
 }
 
+// Frequent is ByCount with the counts.
+func Frequent[K cmp.Ordered](n map[K]int) (list []string) {
+	for _, k := range ByCount(n) {
+		list = append(list, fmt.Sprintf("%v %d", k, n[k]))
+	}
+	return list
+}
+
 // Error is an error in a program or file that the user named, not in bbprof or the host.
 type Error struct {
 	Subject string // the program or file

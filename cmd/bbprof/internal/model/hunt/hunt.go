@@ -237,14 +237,12 @@ func (h *hunter) try(ctx context.Context, blocks []Case) error {
 // predict asks about each block once, whatever its initial registers.
 func (h *hunter) predict(ctx context.Context, cases []Case) (map[string]score.Prediction, error) {
 	var blocks []string
-	said := map[string]score.Prediction{}
 	for _, c := range cases {
-		if _, there := said[c.Hex]; !there {
-			said[c.Hex] = score.Prediction{}
-			blocks = append(blocks, c.Hex)
-		}
+		blocks = append(blocks, c.Hex)
 	}
+	blocks = slices.Compact(slices.Sorted(slices.Values(blocks)))
 	list, err := h.predictor.Predict(ctx, blocks)
+	said := map[string]score.Prediction{}
 	for i, p := range list {
 		said[blocks[i]] = p
 	}

@@ -14,11 +14,9 @@ const elsewhere = 128
 // Ready returns a store of a register to where an access reads, with the access's width, and its control, the same store
 // two lines on; ok is false if there is no such instruction.
 func Ready(in *asm.Inst, m *asm.Mem, gpr, vector int) (store, control []byte, ok bool) {
-	if store, ok = Store(in, m, gpr, vector, 0); !ok {
-		return nil, nil, false
-	}
-	control, ok = Store(in, m, gpr, vector, elsewhere)
-	return store, control, ok
+	store, here := storeTo(in, m, gpr, vector, 0)
+	control, there := storeTo(in, m, gpr, vector, elsewhere)
+	return store, control, here && there
 }
 
 // Whole ends the waits of loads for stores that hold only a part of their bytes: without stores the whole just before

@@ -102,9 +102,9 @@ func Displaced(in *asm.Inst, bytes int64) []byte {
 
 var stores = map[int]string{1: "mov m8, r8", 2: "mov m16, r16", 4: "mov m32, r32", 8: "mov m64, r64", 16: "vmovups m128, xmm", 32: "vmovups m256, ymm"}
 
-// Store stores a register at the address of an access, plus moved bytes, with the access's width; ok is false if there
+// storeTo stores a register at the address of an access, plus moved bytes, with the access's width; ok is false if there
 // is no such instruction.
-func Store(in *asm.Inst, m *asm.Mem, gpr, vector int, moved int64) (code []byte, ok bool) {
+func storeTo(in *asm.Inst, m *asm.Mem, gpr, vector int, moved int64) (code []byte, ok bool) {
 	reg := gpr
 	if m.Width > 8 {
 		reg = vector

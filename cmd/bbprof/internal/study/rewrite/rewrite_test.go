@@ -70,7 +70,7 @@ func TestStore(t *testing.T) {
 	} {
 		in := decode(t, c.hex)[0]
 		got := ""
-		if code, ok := Store(&in, &in.Mem[0], 9, 10, 0x80); ok {
+		if code, ok := storeTo(&in, &in.Mem[0], 9, 10, 0x80); ok {
 			got = strings.Join(texts(t, code), "; ")
 		}
 		require.Equal(t, in.Text(), c.want, got)

@@ -3,7 +3,6 @@ package sweep
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -120,19 +119,17 @@ func stand(ps []Point, column []float64) (s Spikes) {
 const changedShare = 0.25
 
 // reasons lists how often points were rejected for what.
-func (s Sweep) reasons() (list string) {
+func (s Sweep) reasons() string {
 	number := map[string]int{}
 	for _, p := range s.Points {
 		if p.Reason != "" {
 			number[p.Reason]++
 		}
 	}
-	separator := ": rejected: "
-	for _, reason := range slices.Sorted(maps.Keys(number)) {
-		list += fmt.Sprintf("%s%s %d", separator, reason, number[reason])
-		separator = ", "
+	if len(number) == 0 {
+		return ""
 	}
-	return list
+	return ": rejected: " + strings.Join(words.Frequent(number), ", ")
 }
 
 // Summary reports the cycles' range, the spikes, and each column's correlation with the cycles.
