@@ -132,9 +132,8 @@ func (e *explainCmd) ofBlock() string {
 }
 
 func explanation(e explain.Explanation) string {
-	var w strings.Builder
-	fmt.Fprintf(&w, "%.3f cycles per iteration, 95 %% interval %.3f to %.3f, as set up\n", e.Base.Cycles, e.Base.CILow, e.Base.CIHigh)
-	return w.String() + findings(e.Findings, 3) + confirmed(e.Findings)
+	return fmt.Sprintf("%.3f cycles per iteration, 95 %% interval %.3f to %.3f, as set up\n", e.Base.Cycles, e.Base.CILow, e.Base.CIHigh) +
+		findings(e.Findings, 3) + confirmed(e.Findings)
 }
 
 func findings(all []experiment.Finding, decimals int) string {

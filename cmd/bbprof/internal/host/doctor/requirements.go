@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
@@ -165,15 +166,14 @@ func (x *exam) prices(opts profiler.Options, jobs []job) (all []Price, err error
 
 // PriceOf is a price by its names, in cycles; why is set if it was not measured.
 func PriceOf(prices []Price, what, under string) (cycles float64, why string) {
-	for _, p := range prices {
-		if p.What == what && p.Under == under {
-			if p.Why == "" && p.Cycles <= 0 {
-				return 0, "it took no time"
-			}
-			return p.Cycles, p.Why
-		}
+	i := slices.IndexFunc(prices, func(p Price) bool { return p.What == what && p.Under == under })
+	switch {
+	case i < 0:
+		return 0, "it was not measured"
+	case prices[i].Why == "" && prices[i].Cycles <= 0:
+		return 0, "it took no time"
 	}
-	return 0, "it was not measured"
+	return prices[i].Cycles, prices[i].Why
 }
 
 // judgeAliased: loads alone have no reason to cost anything; a store and a load that meet in one

@@ -147,9 +147,8 @@ func find(ctx context.Context, p pool.Profiler, b profiler.Block, parts bool) (a
 		q.width = float64(h.CPU.DispatchWidth)
 	}
 	// changed blocks keep the rescued state and the frames
-	q.setup.Init, q.setup.Frames = &q.base.Init, max(q.base.Frames, q.setup.Frames)
-	if q.base.Frames <= 1 {
-		q.setup.Frames = b.Setup.Frames
+	if q.setup.Init = &q.base.Init; q.base.Frames > 1 {
+		q.setup.Frames = max(q.base.Frames, q.setup.Frames)
 	}
 	q.setup.Tolerate = append(slices.Clone(q.setup.Tolerate), verdict.Unstable, verdict.Nonlinear)
 	q.room = roomOf(q.insts)

@@ -137,9 +137,6 @@ var classes = []probe{
 		return rewrite.Encode("vmovd r32, xmm", asm.Address{}, r.scratch, r.still)
 	}},
 	{"general to vector", "vmovd x, r", func(r room, n int) []byte { // on Intel's cores in the one unit that crosses lanes
-		if r.fixed == none {
-			return nil
-		}
 		return rewrite.Encode("vmovd xmm, r32", asm.Address{}, r.vector, r.fixed)
 	}},
 	{"divide", "vdivps x, x, x", func(r room, n int) []byte { return r.onVectors("vdivps", r.still) }},
