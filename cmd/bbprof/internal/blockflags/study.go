@@ -58,22 +58,20 @@ func Outcome(r profiler.Result) error {
 	return fmt.Errorf("internal failure: %s", r.Failure)
 }
 
-type SetupFlags struct{ at int }
-
-func (s *SetupFlags) Add(f *cli.Flags) {
-	cli.Parsed(f, &s.at, within(0, layout.PageSize-1, "write a number of bytes from 0 to %d"), "at", "N",
-		"where in its page the first copy starts, in bytes, 0 to 4095; it is no number of a layout").Fallback = "0"
-}
-
-// Setup returns the set-up that the flags and the profiler's defaults amount to: one code address, one initial state.
-func (s *SetupFlags) Setup(o *profiler.Options) profiler.Setup {
+// OneSetup returns the set-up that the options amount to for a block: one initial state, and the code where the program
+// has it in its page, if that is known, else at the start.
+func OneSetup(o *profiler.Options, b profiler.Block) profiler.Setup {
 	init, err := initial.Named(o.Init)
 	if err != nil {
 		init = initial.Paper() // unnamed
 	}
 	init = o.Set.Over(init)
 	o.NoFTZ = o.NoFTZ && !o.Set.SetsMXCSR()
-	return profiler.Setup{CodeOffset: &s.at, Init: &init}
+	place := 0
+	if b.Setup.Address != nil {
+		place = int(*b.Setup.Address % layout.PageSize)
+	}
+	return profiler.Setup{Address: b.Setup.Address, CodeOffset: &place, Init: &init}
 }
 
 func parseRegister(name string) (asm.Reg, error) {

@@ -55,7 +55,6 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 			f.Seed(&e.plan.Seed, "seed of the random order")
 			e.Out.Add(f, "the table")
 			e.Plot.Add(f)
-			e.set.Add(f)
 			blockflags.Flags(f, &e.Opts)
 			e.programs.Declare(f)
 			e.window = 3000 // as for sweep
@@ -72,7 +71,6 @@ type explainCmd struct {
 	blockflags.Study
 	flags *cli.Flags
 	plan  experiment.Plan
-	set   blockflags.SetupFlags
 
 	// for programs
 	words    []string
@@ -102,8 +100,7 @@ func (e *explainCmd) run(std cli.Streams) error {
 	if err := blockflags.OneMode(&e.Opts, profiler.Unroll); err != nil {
 		return err
 	}
-	setup := e.set.Setup(&e.Opts)
-	setup.Address = block.Setup.Address
+	setup := blockflags.OneSetup(&e.Opts, block)
 	if e.Opts.NoFTZ {
 		setup.NoFTZ, e.Opts.NoFTZ = true, false // so that one arm can turn it off
 	}
@@ -123,7 +120,7 @@ func (e *explainCmd) run(std cli.Streams) error {
 }
 
 func (e *explainCmd) ofBlock() string {
-	for _, name := range []string{"plot", "at", "address"} {
+	for _, name := range []string{"plot", "address"} {
 		if e.flags.Has(name) {
 			return name
 		}

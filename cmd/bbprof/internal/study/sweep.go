@@ -66,7 +66,6 @@ type sweepCmd struct {
 	// for blocks
 	operands bool   // vary the values of operands
 	state    string // captured, for those
-	setup    blockflags.SetupFlags
 	regs     []asm.Reg
 	events   []string
 
@@ -109,7 +108,6 @@ func (s *sweepCmd) declare(f *cli.Flags) {
 	s.Block.Add(f)
 	f.Text(&s.state, "state", "FILE", "FILE#N: vary the values of -values in this captured state")
 	cli.Parsed(f, &s.regs, blockflags.ParseRegisters, "regs", "A[,B...]", "the registers of -data and -distance")
-	s.setup.Add(f)
 	blockflags.Flags(f, &s.Opts)
 	f.Program = &s.words
 	f.Stray = "quote a block that has spaces in it, and write a program and its arguments after --"
@@ -237,8 +235,8 @@ func (s *sweepCmd) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.S
 	if err := blockflags.OneMode(&s.Opts, profiler.Unroll); err != nil {
 		return got, err
 	}
-	base := s.setup.Setup(&s.Opts)
-	base.Address, base.Tolerate = block.Setup.Address, blockflags.TolerateAll()
+	base := blockflags.OneSetup(&s.Opts, block)
+	base.Tolerate = blockflags.TolerateAll()
 	if s.Opts.Frames == profiler.AutoFrames {
 		base.Frames = explain.FramesEach
 	}

@@ -101,16 +101,3 @@ func TestOperandValues(t *testing.T) {
 		})
 	}
 }
-
-// TestAddress: a block with an address is explained where its program has it.
-func TestAddress(t *testing.T) {
-	var first *profiler.Setup
-	p := scripted(func(b profiler.Block) (profiler.Result, error) {
-		if first == nil {
-			first = &b.Setup
-		}
-		return profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGFPE}, nil
-	})
-	require.Get(Explain(t.Context(), p, unhex(t, pair), profiler.Setup{Address: new(uint64(0x401c3f))}, plan(0)))(t)
-	require.Equal(t, "the first copy's place", 0xc3f, *first.CodeOffset)
-}

@@ -14,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
-	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -36,17 +35,10 @@ type question struct {
 	err   error // the first; nothing is measured after it
 }
 
-// Explain explains a block in a set-up, with the code where the program has it in its page, else at the start, unless
-// given. The results of p must carry
+// Explain explains a block in a set-up, which says where the code stands in its page. The results of p must carry
 // predictions and the host (profiler.Options.Detail). If the block cannot be measured in the set-up, the Explanation
 // has no findings. The plan's rounds are pairs per hypothesis.
 func Explain(ctx context.Context, p pool.Profiler, code []byte, setup profiler.Setup, plan experiment.Plan) (Explanation, error) {
-	if setup.CodeOffset == nil {
-		setup.CodeOffset = new(0)
-		if setup.Address != nil {
-			*setup.CodeOffset = int(*setup.Address % layout.PageSize)
-		}
-	}
 	q := &question{ctx: ctx, p: p, code: code, setup: setup}
 	if q.base = q.measure(setup); q.base.Status != profiler.OK || q.base.Predicted == nil || q.base.Host == nil {
 		return Explanation{Base: q.base}, q.err
