@@ -174,7 +174,10 @@ func (a *accountCmd) samples(ctx context.Context, std cli.Streams) (map[account.
 	} else if err != nil {
 		return nil, err
 	}
-	return byFunction(ctx, p)
+	samples := map[account.Place]float64{}
+	return samples, extract.ByFunction(ctx, []*extract.Profile{p}, func(file, function string, counts []uint64) {
+		samples[account.Place{File: file, Function: function}] += float64(counts[0])
+	})
 }
 
 const keptMisses = "misses"
@@ -190,41 +193,13 @@ func (a *accountCmd) missed(ctx context.Context, std cli.Streams) (map[account.P
 		return nil, err
 	}
 	missed := map[account.Place]account.Missed{}
-	for _, of := range []struct {
-		p     *extract.Profile
-		count func(*account.Missed) *float64
-	}{
-		{found.L1, func(m *account.Missed) *float64 { return &m.L1 }},
-		{found.L2, func(m *account.Missed) *float64 { return &m.L2 }},
-		{found.Branches, func(m *account.Missed) *float64 { return &m.Branches }},
-	} {
-		counts, err := byFunction(ctx, of.p)
-		if err != nil {
-			return nil, err
-		}
-		for place, n := range counts {
-			m := missed[place]
-			*of.count(&m) = n
-			missed[place] = m
-		}
+	err = extract.ByFunction(ctx, found, func(file, function string, n []uint64) {
+		p := account.Place{File: file, Function: function}
+		m := missed[p]
+		missed[p] = account.Missed{L1: m.L1 + float64(n[0]), L2: m.L2 + float64(n[1]), Branches: m.Branches + float64(n[2])}
+	})
+	if err != nil {
+		return nil, err
 	}
 	return missed, std.Kept.Keep(keptMisses, missed)
-}
-
-// byFunction sums what a profile counts.
-func byFunction(ctx context.Context, p *extract.Profile) (map[account.Place]float64, error) {
-	sums := map[account.Place]float64{}
-	var stats extract.Stats
-	options := extract.Options{Cut: extract.CutLeader, Profile: p, Lenient: true, Empty: true}
-	for _, file := range p.Files() {
-		path := extract.Resolved(file)
-		err := extract.File(ctx, file, options, &stats, func(b *extract.Block) error {
-			sums[account.Place{File: path, Function: b.Function}] += float64(b.Count)
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return sums, nil
 }

@@ -109,7 +109,7 @@ func (e *extraction) give(f *function, b bounds) error {
 		}
 		block.Function = name
 	}
-	if n == 0 || b.broken || b.pads || b.instructions == 0 && !e.opts.Empty {
+	if n == 0 || b.broken || b.pads || b.instructions == 0 {
 		return nil
 	}
 	if e.counts != nil {

@@ -19,50 +19,60 @@ import (
 // two, and simulations, named by the line "events:", more counts behind. The line after "calls=" is the callee's
 // inclusive cost, not an instruction's.
 func ReadCallgrind(files ...string) (*Profile, error) {
-	p, err := readEvent(executed, files...)
-	if err == nil && p.Total == 0 {
-		err = &InputError{Subject: p.Source, Problem: "no instruction has a count", Remedy: "run callgrind with --dump-instr=yes"}
+	p, err := readEvents([]string{executed}, files...)
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	if p[0].Total == 0 {
+		return nil, &InputError{Subject: p[0].Source, Problem: "no instruction has a count", Remedy: "run callgrind with --dump-instr=yes"}
+	}
+	return p[0], nil
 }
 
 // executed is callgrind's event of executions.
 const executed = "Ir"
 
-// readEvent adds up one event. All but executions are like samples: they are not as many as an instruction ran.
-func readEvent(event string, files ...string) (*Profile, error) {
-	p := &Profile{Source: strings.Join(files, ", "), objects: map[string]objectCounts{}}
-	counts := map[string]map[uint64]uint64{}
+// readEvents adds up some events. All but executions are like samples: they are not as many as an instruction ran.
+func readEvents(events []string, files ...string) (profiles []*Profile, err error) {
+	counts := map[string][]map[uint64]uint64{}
 	for _, name := range files {
-		r := callgrindReader{event: event, counts: counts, objects: map[string]string{}}
+		r := newCallgrindReader(events, counts)
 		if err := eachLine(name, "-callgrind takes what valgrind --tool=callgrind --dump-instr=yes writes", r.take); err != nil {
 			return nil, err
 		}
 	}
-	for name, m := range counts {
-		c := newExactCounts(m, event != executed)
-		switch ran := total(c); {
-		case strings.HasPrefix(path.Base(name), "vgpreload_"): // valgrind's own
-		case !strings.HasPrefix(name, "/"): // code generated at run time, or the kernel: not in a file
-			p.Lost += ran
-			p.Total += ran
-		default:
-			p.Total += ran
-			p.objects[Resolved(name)] = objectCounts{name, c}
+	for i, event := range events {
+		p := &Profile{Source: strings.Join(files, ", "), objects: map[string]objectCounts{}}
+		for name, of := range counts {
+			c := newExactCounts(of[i], event != executed)
+			switch ran := total(c); {
+			case strings.HasPrefix(path.Base(name), "vgpreload_"): // valgrind's own
+			case !strings.HasPrefix(name, "/"): // code generated at run time, or the kernel: not in a file
+				p.Lost += ran
+				p.Total += ran
+			default:
+				p.Total += ran
+				p.objects[Resolved(name)] = objectCounts{name, c}
+			}
 		}
+		profiles = append(profiles, p)
 	}
-	return p, nil
+	return profiles, nil
 }
 
 type callgrindReader struct {
-	event   string
-	column  int                          // of the event among the costs
-	counts  map[string]map[uint64]uint64 // by object and address
-	fields  int                          // number of positions before the costs: 1, or 2 with lines
+	events  []string
+	columns []int                          // of the events among the costs
+	counts  map[string][]map[uint64]uint64 // by object, event and address
+	fields  int                            // number of positions before the costs: 1, or 2 with lines
 	addr    uint64
 	objects map[string]string // by the number in parentheses
-	current map[uint64]uint64
+	current []map[uint64]uint64
 	skip    bool // the next cost line is of a call
+}
+
+func newCallgrindReader(events []string, counts map[string][]map[uint64]uint64) callgrindReader {
+	return callgrindReader{events: events, columns: make([]int, len(events)), counts: counts, objects: map[string]string{}}
 }
 
 // maxLine bounds a line: C++ template names reach hundreds of kilobytes.
@@ -99,8 +109,10 @@ func (r *callgrindReader) take(line string) error {
 		return r.cost(line)
 	}
 	if names, ok := strings.CutPrefix(line, "events:"); ok {
-		if r.column = slices.Index(strings.Fields(names), r.event); r.column < 0 {
-			return fmt.Errorf("it does not count %s", r.event)
+		for i, event := range r.events {
+			if r.columns[i] = slices.Index(strings.Fields(names), event); r.columns[i] < 0 {
+				return fmt.Errorf("it does not count %s", event)
+			}
 		}
 		return nil
 	}
@@ -125,8 +137,8 @@ func (r *callgrindReader) take(line string) error {
 		if err != nil {
 			return err
 		}
-		if r.counts[name] == nil {
-			r.counts[name] = map[uint64]uint64{}
+		for len(r.counts[name]) < len(r.events) {
+			r.counts[name] = append(r.counts[name], map[uint64]uint64{})
 		}
 		r.current = r.counts[name]
 	case "cob":
@@ -155,7 +167,7 @@ func (r *callgrindReader) object(value string) (string, error) {
 	return name, nil
 }
 
-// cost reads an address and its count. The source line after a jump ("jump=", "jcnd=") holds an address and no
+// cost reads an address and its counts. The source line after a jump ("jump=", "jcnd=") holds an address and no
 // cost.
 func (r *callgrindReader) cost(line string) error {
 	if r.fields == 0 {
@@ -171,18 +183,20 @@ func (r *callgrindReader) cost(line string) error {
 		r.skip = false
 		return nil
 	}
-	column := r.fields + r.column
-	if len(cells) <= column || cells[column] == "0" { // zeros at the end are left out
-		return nil
+	for i, column := range r.columns {
+		column += r.fields
+		if len(cells) <= column || cells[column] == "0" { // zeros at the end are left out
+			continue
+		}
+		count, err := strconv.ParseUint(cells[column], 10, 64)
+		if err != nil {
+			return fmt.Errorf("%q is not a count", cells[column])
+		}
+		if r.current == nil {
+			return errors.New("a cost before any object is named")
+		}
+		r.current[i][addr] += count
 	}
-	count, err := strconv.ParseUint(cells[column], 10, 64)
-	if err != nil {
-		return fmt.Errorf("%q is not a count", cells[column])
-	}
-	if r.current == nil {
-		return errors.New("a cost before any object is named")
-	}
-	r.current[addr] += count
 	return nil
 }
 

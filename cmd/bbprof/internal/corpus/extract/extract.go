@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -46,7 +45,6 @@ type Options struct {
 	Loops    bool // natural loops instead of blocks
 	Lines    bool // also the source position
 	Depths   bool // also in how many loops a block is
-	Empty    bool // also blocks of a transfer alone
 	Lenient  bool // count and skip files that cannot be read or hold no code
 
 	// Of the rows that Write writes:
@@ -147,15 +145,22 @@ func Readable(names []string) error {
 }
 
 func file(ctx context.Context, name string, opts Options, stats *Stats, yield func(*Block) error) error {
+	return eachObject(ctx, name, stats, func(o *object) error {
+		counts, err := opts.Profile.of(name)
+		if err != nil {
+			return err
+		}
+		return o.extract(opts, counts, yield)
+	})
+}
+
+// eachObject opens the ELF files in a file: one, those of an archive, or what assembly makes.
+func eachObject(ctx context.Context, name string, stats *Stats, do func(*object) error) error {
 	f, err := open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	counts, err := opts.Profile.of(name)
-	if err != nil {
-		return err
-	}
 	one := func(name string, from io.ReaderAt, marks []string) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -164,7 +169,7 @@ func file(ctx context.Context, name string, opts Options, stats *Stats, yield fu
 		if err != nil {
 			return err
 		}
-		return o.extract(opts, counts, yield)
+		return do(o)
 	}
 	switch {
 	case isArchive(f):
@@ -240,10 +245,7 @@ func (e *extraction) blocks() error {
 		if e.counts != nil && e.counts.between(f.lo, f.hi) == 0 && e.counts.at(f.lo) == 0 {
 			continue
 		}
-		e.name, e.depths = printable(demangled(f.symbol)), nil
-		if e.name == "" { // the file is stripped
-			e.name = fmt.Sprintf("%#x", f.lo-f.where.base)
-		}
+		e.name, e.depths = f.name(), nil
 		e.selected = e.opts.Func == nil || e.opts.Func.MatchString(e.name)
 		if !e.selected && e.counts == nil {
 			continue

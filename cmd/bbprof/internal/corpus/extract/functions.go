@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"debug/elf"
 	"debug/gosym"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -174,6 +175,11 @@ func divide(s *section, claims []claim) (list []function) {
 		}
 	}
 	return list
+}
+
+// name is the function's in source, or its address if the file is stripped.
+func (f *function) name() string {
+	return cmp.Or(printable(demangled(f.symbol)), fmt.Sprintf("%#x", f.lo-f.where.base))
 }
 
 func (f *function) bytes() []byte {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,12 +110,14 @@ func TestReadCallgrind(t *testing.T) {
 	require.Equal(t, "addresses", []uint64{0x1000, 0x1001, 0x1002}, c.addrs)
 	require.Equal(t, "sums, lost, total", []uint64{0, 6, 8, 13, 4, 17}, append(c.sums, p.Lost, p.Total))
 	simulated := strings.NewReplacer("events: Ir", "events: Ir D1mr Bcm", "0x1000 5", "0x1000 5 2", "-1 2", "-1 2 0 7").Replace(callgrindText)
-	for event, want := range map[string][]uint64{"Ir": {0, 6, 8, 13}, "D1mr": {0, 2}, "Bcm": {0, 7}} {
-		c := require.Get(readEvent(event, write(t, "callgrind.out", simulated)))(t).objects["/bin/none"].counts
-		require.Equal(t, event, want, c.(*exactCounts).sums)
-		require.Equal(t, event+" is of executions", event == "Ir", c.exact())
+	events := []string{"Bcm", "Ir", "D1mr"}
+	profiles := require.Get(readEvents(events, write(t, "callgrind.out", simulated)))(t)
+	for i, want := range [][]uint64{{0, 7}, {0, 6, 8, 13}, {0, 2}} {
+		c := profiles[i].objects["/bin/none"].counts
+		require.Equal(t, events[i], want, c.(*exactCounts).sums)
+		require.Equal(t, events[i]+" is of executions", events[i] == "Ir", c.exact())
 	}
-	if _, err := readEvent("DLmr", write(t, "callgrind.out", simulated)); err == nil || !strings.Contains(err.Error(), "it does not count DLmr") {
+	if _, err := readEvents([]string{"Ir", "DLmr"}, write(t, "callgrind.out", simulated)); err == nil || !strings.Contains(err.Error(), "it does not count DLmr") {
 		t.Errorf("an event that it lacks: %v", err)
 	}
 	for _, bad := range []struct{ text, want string }{
@@ -132,6 +135,22 @@ func TestReadCallgrind(t *testing.T) {
 			t.Errorf("%q: error %v, want one with %q", bad.text, err, bad.want)
 		}
 	}
+}
+
+// TestByFunction: several counts in one pass, by function or, in a file with marks, by region; what cannot be read is left out.
+func TestByFunction(t *testing.T) {
+	plain := tinyelf.Write(t, bytes.Repeat([]byte{0x90}, 8), tinyelf.Symbol{Name: "f"}, tinyelf.Symbol{Name: "_Z1gv", Offset: 4})
+	marked := tinyelf.Write(t, slices.Concat(markBegin, bytes.Repeat([]byte{0x90}, 4), markEnd), tinyelf.Symbol{Name: "f"})
+	counts := func(plainCounts, markedCounts map[uint64]uint64) *Profile {
+		return &Profile{objects: map[string]objectCounts{plain: {plain, newExactCounts(plainCounts, true)},
+			marked: {marked, newExactCounts(markedCounts, true)}, "/none": {"/none", newExactCounts(map[uint64]uint64{1: 1}, true)}}}
+	}
+	const at = tinyelf.Base
+	profiles := []*Profile{counts(map[uint64]uint64{at: 1, at + 3: 2, at + 4: 4}, map[uint64]uint64{at: 7}),
+		counts(map[uint64]uint64{at + 7: 8}, map[uint64]uint64{at + uint64(len(markBegin)): 9})}
+	got := map[string][]uint64{}
+	require.NoError(t, ByFunction(t.Context(), profiles, func(file, function string, counts []uint64) { got[file+" "+function] = counts }))
+	require.Equal(t, "counts", map[string][]uint64{plain + " f": {3, 0}, plain + " g()": {4, 8}, marked + " region 1": {0, 9}}, got)
 }
 
 // TestReadPerf: addresses are translated to those of the mapped file, and branch records count the instructions
@@ -260,7 +279,7 @@ func FuzzFrameSpans(f *testing.F) {
 func FuzzCallgrind(f *testing.F) {
 	f.Add(callgrindText)
 	f.Fuzz(func(t *testing.T, text string) {
-		r := callgrindReader{event: executed, objects: map[string]string{}, counts: map[string]map[uint64]uint64{}}
+		r := newCallgrindReader([]string{executed}, map[string][]map[uint64]uint64{})
 		for line := range strings.Lines(text) {
 			if r.take(strings.TrimRight(line, "\n")) != nil {
 				return

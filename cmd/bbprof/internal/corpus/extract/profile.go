@@ -2,6 +2,8 @@ package extract
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -113,3 +115,37 @@ func (c *exactCounts) between(lo, hi uint64) uint64 {
 }
 
 func (c *exactCounts) addresses(lo, hi uint64) []uint64 { return within(c.addrs, lo, hi) }
+
+// ByFunction passes on what profiles of one run count in each function of the files that ran, or in each region of a file that has
+// them. A file that cannot be read is left out.
+func ByFunction(ctx context.Context, profiles []*Profile, yield func(file, function string, counts []uint64)) error {
+	for _, name := range profiles[0].Files() {
+		path := Resolved(name)
+		err := eachObject(ctx, name, new(Stats), func(o *object) error {
+			o.findFunctions()
+			for _, p := range profiles {
+				o.addExecuted(p.objects[path].counts)
+			}
+			parts := o.regions
+			for i := range o.functions {
+				if f := &o.functions[i]; o.regions == nil {
+					parts = append(parts, region{f.span, f.name()})
+				}
+			}
+			for _, part := range parts {
+				var sums []uint64
+				for _, p := range profiles {
+					sums = append(sums, p.objects[path].counts.between(part.lo, part.hi))
+				}
+				if slices.Max(sums) > 0 {
+					yield(path, part.name, sums)
+				}
+			}
+			return nil
+		})
+		if err != nil && !errors.As(err, new(*InputError)) {
+			return err
+		}
+	}
+	return nil
+}

@@ -57,21 +57,12 @@ func (r *Run) Profile(ctx context.Context) (p *Profile, err error) {
 	return p, nil
 }
 
-// Missed counts what callgrind's models of the data caches and of a branch predictor miss.
-type Missed struct {
-	L1, L2   *Profile // loads that miss that cache
-	Branches *Profile // conditional branches
-}
-
-// Missed runs the program under callgrind with these models, at three times the time of Profile.
-func (r *Run) Missed(ctx context.Context) (m Missed, err error) {
+// Missed runs the program under callgrind with models of the data caches and of a branch predictor, at three times the time of Profile. It counts
+// loads that miss L1, loads that miss L2, and conditional branches that are mispredicted.
+func (r *Run) Missed(ctx context.Context) (missed []*Profile, err error) {
 	unknown, err := r.callgrind(ctx, func(files ...string) (err error) {
-		for event, p := range map[string]**Profile{"D1mr": &m.L1, "DLmr": &m.L2, "Bcm": &m.Branches} {
-			if *p, err = readEvent(event, files...); err != nil {
-				return err
-			}
-		}
-		return nil
+		missed, err = readEvents([]string{"D1mr", "DLmr", "Bcm"}, files...)
+		return err
 	}, "--cache-sim=yes", "--branch-sim=yes", "--LL="+secondLevel())
 	if unknown != "" {
 		err = &verdict.HostError{Missing: fmt.Sprintf("valgrind does not know an instruction of %s (%s)", r.Program[0], unknown)}
@@ -79,7 +70,7 @@ func (r *Run) Missed(ctx context.Context) (m Missed, err error) {
 	if host, ok := errors.AsType[*verdict.HostError](err); ok {
 		host.Remedy = "install valgrind (Debian: apt-get install valgrind), or do without its misses"
 	}
-	return m, err
+	return missed, err
 }
 
 // secondLevel describes the second-level cache for callgrind's last one, which must have a power of two of sets: its first is the CPU's.
