@@ -73,6 +73,16 @@ func (e *Emitter) RawRelative(field int, b ...byte) {
 	e.Raw(b...)
 }
 
+// Moved appends an instruction that stood elsewhere: its 32-bit rip-relative field, at an offset unless that is 0, leads to operand.
+func (e *Emitter) Moved(operand uint64, field int, b ...byte) {
+	if field == 0 {
+		e.Raw(b...)
+		return
+	}
+	e.RawRelative(field, b...)
+	binary.LittleEndian.PutUint32(e.code[len(e.code)-len(b)+field:], uint32(operand-e.PC()))
+}
+
 // Repeat appends n more copies of what stands between the addresses first and second, for which what follows second
 // is the example: each rip-relative field changes from copy to copy by as much as it does between these two.
 func (e *Emitter) Repeat(first, second uint64, n int) {

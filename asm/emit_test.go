@@ -181,3 +181,15 @@ func TestForward(t *testing.T) {
 		}
 	}
 }
+
+// TestMoved: an instruction has its operand where it had that before, whatever stands after the field.
+func TestMoved(t *testing.T) {
+	for _, code := range []string{"488b0510000000", "c705f0ffffff01000000", "4801c0"} { // mov rax, [rip+16]; mov dword ptr [rip-16], 1; add
+		in := require.Get(DecodeHex(code))(t)[0]
+		e := NewEmitter(0x7000)
+		e.Moved(in.RIPOperand(0x5000), in.RIPDisp, in.Bytes...)
+		moved := require.Get(Decode(e.Bytes()))(t)[0]
+		require.Equal(t, code, in.RIPOperand(0x5000), moved.RIPOperand(0x7000))
+		require.Equal(t, code+", text", in.Mnemonic, moved.Mnemonic)
+	}
+}

@@ -19,6 +19,7 @@
 package asm
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -104,6 +105,14 @@ func (in *Inst) decode(code []byte) error {
 	in.Mem = in.raw.accesses()
 	in.Align = in.raw.alignment()
 	return nil
+}
+
+// RIPOperand is the address of the rip-relative operand of an instruction that stands at an address, 0 if there is none.
+func (in *Inst) RIPOperand(at uint64) uint64 {
+	if in.RIPDisp == 0 {
+		return 0
+	}
+	return at + uint64(len(in.Bytes)) + uint64(int32(binary.LittleEndian.Uint32(in.Bytes[in.RIPDisp:])))
 }
 
 // Text is the instruction in Intel syntax, lower case, such as "mov rax, qword ptr [rbx+0x8]".

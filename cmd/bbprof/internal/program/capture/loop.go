@@ -128,16 +128,10 @@ func (w *site) counting(at, arrivals uint64) []byte {
 			in := &w.insts[i]
 			places[i] = e.PC()
 			branch, branches := asm.TrailingBranch(w.insts[i : i+1])
-			switch {
-			case branches:
+			if branches {
 				branch.EmitFar(e, to(w.base+uint64(branch.Target)))
-			default:
-				code := append([]byte(nil), in.Bytes...)
-				if in.RIPDisp > 0 {
-					field := code[in.RIPDisp:]
-					binary.LittleEndian.PutUint32(field, binary.LittleEndian.Uint32(field)+uint32(w.base+uint64(in.Offset)-e.PC()))
-				}
-				e.Raw(code...)
+			} else {
+				e.Moved(in.RIPOperand(w.base+uint64(in.Offset)), in.RIPDisp, in.Bytes...)
 			}
 			if next, inside := w.instAt(w.after(in)); !inside || next != i+1 || next == w.first {
 				e.Jmp(to(w.after(in)))

@@ -1,7 +1,6 @@
 package debuggee
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 	"strings"
@@ -67,7 +66,7 @@ func (a *arena) copyable(at uint64, code []byte) (list []original) {
 func (a *arena) takes(one []asm.Inst, step asm.Step, at uint64) bool {
 	in := &one[0]
 	const addressSize, repne, rep = 0x67, 0xf2, 0xf3
-	if step.RIPDisp > 0 && (slices.Contains(in.Bytes[:step.RIPDisp], addressSize) || !within(operand(in, at), a.base, operands)) {
+	if step.RIPDisp > 0 && (slices.Contains(in.Bytes[:step.RIPDisp], addressSize) || !within(in.RIPOperand(at), a.base, operands)) {
 		return false
 	}
 	switch first := in.Bytes[0]; step.Flow {
@@ -94,11 +93,6 @@ func (a *arena) takes(one []asm.Inst, step asm.Step, at uint64) bool {
 		return slices.Contains([]string{"push", "add", "sub", "and", "lea", "leave"}, in.Mnemonic)
 	}
 	return true
-}
-
-// operand returns the address of a rip-relative operand.
-func operand(in *asm.Inst, at uint64) uint64 {
-	return at + uint64(len(in.Bytes)) + uint64(int32(binary.LittleEndian.Uint32(in.Bytes[in.RIPDisp:])))
 }
 
 // targetLoad returns mov rcx, OPERAND for an indirect jump or call, and its RIPDisp; nil if it has none.
@@ -179,7 +173,7 @@ func (c *copies) emit(a *arena, list []original) []byte {
 			e.Store(a.base+wordRCX, asm.RCX)
 			c.origins[e.PC()] = at
 			load, ripDisp := targetLoad(&in.Inst)
-			relocate(e, load, ripDisp, in)
+			e.Moved(in.RIPOperand(in.at), ripDisp, load...)
 			if in.Flow == asm.FlowCallIndirect {
 				push(next, a.dispatch)
 			} else {
@@ -187,20 +181,11 @@ func (c *copies) emit(a *arena, list []original) []byte {
 			}
 			return e.Bytes()
 		}
-		relocate(e, in.Bytes, in.Inst.RIPDisp, in)
+		e.Moved(in.RIPOperand(in.at), in.Inst.RIPDisp, in.Bytes...)
 	}
 	last := &list[len(list)-1]
 	e.Jmp(c.jump(a, last.at+uint64(last.Length)))
 	return e.Bytes()
-}
-
-// relocate emits an instruction whose rip-relative operand, if it has one, stays where that of in is.
-func relocate(e *asm.Emitter, code []byte, ripDisp int, in *original) {
-	code = slices.Clone(code)
-	if ripDisp > 0 {
-		binary.LittleEndian.PutUint32(code[ripDisp:], uint32(operand(&in.Inst, in.at)-e.PC()-uint64(len(code))))
-	}
-	e.Raw(code...)
 }
 
 // jump returns where a copy goes on to an address: that one's copy, or a stub of the arena's.
