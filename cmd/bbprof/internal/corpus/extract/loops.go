@@ -222,8 +222,10 @@ func (l *natural) region(function []byte) (r asm.Region, from int, why string) {
 	from = l.lo
 	if err == nil && r.Loop {
 		first, last := r.Insts[0].Offset, &r.Insts[len(r.Insts)-1]
-		from = l.lo + first
-		r, err = asm.RegionOf(r.Code[first:last.Offset+len(last.Bytes)], r.Entry-first)
+		if end := last.Offset + len(last.Bytes); first > 0 || end < len(r.Code) { // it has ways that do not come round
+			from = l.lo + first
+			r, err = asm.RegionOf(r.Code[first:end], r.Entry-first)
+		}
 	}
 	switch {
 	case !r.Loop && l.calls:
