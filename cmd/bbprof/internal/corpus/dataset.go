@@ -119,7 +119,7 @@ func (d *datasetCmd) write(dir string, std cli.Streams) (*dataset.Sheet, error) 
 				"of %s\n", here, sheet.Hosts[0].Microarchitecture)
 			return nil, nil
 		}
-		return d.remeasure(ctx, sheet, sample, d.out.Notes(std))
+		return d.remeasure(ctx, sheet, sample)
 	})
 	switch hostError := (*verdict.HostError)(nil); {
 	case ctx.Err() != nil:
@@ -180,7 +180,7 @@ func (d *datasetCmd) check(std cli.Streams) error {
 	if !wrong && !d.noSample && len(v.Sample) > 0 {
 		ctx, stop := cli.UntilSignal()
 		defer stop()
-		a, err := d.remeasure(ctx, &v.Sheet, v.Sample, d.out.Notes(std))
+		a, err := d.remeasure(ctx, &v.Sheet, v.Sample)
 		if err != nil {
 			io.WriteString(std.Out, w.String())
 			return err
@@ -211,7 +211,7 @@ func (d *datasetCmd) check(std cli.Streams) error {
 	return nil
 }
 
-func (d *datasetCmd) remeasure(ctx context.Context, sheet *dataset.Sheet, sample []dataset.SampleBlock, notes io.Writer) (*dataset.Agreement, error) {
+func (d *datasetCmd) remeasure(ctx context.Context, sheet *dataset.Sheet, sample []dataset.SampleBlock) (*dataset.Agreement, error) {
 	opts, err := optionsOf(sheet.Settings)
 	if err != nil {
 		return nil, err

@@ -82,10 +82,7 @@ func (f Failure) Error() string { return string(f) }
 // Number is Undisturbed for callers that need a number: without one, the error is a *verdict.Rejection, a Failure, or
 // an error of Profile.
 func Number(ctx context.Context, p Profiler, b profiler.Block) (profiler.Result, error) {
-	return number(Undisturbed(ctx, p, b))
-}
-
-func number(r profiler.Result, err error) (profiler.Result, error) {
+	r, err := Undisturbed(ctx, p, b)
 	switch {
 	case err != nil:
 	case r.Status == profiler.Failed:

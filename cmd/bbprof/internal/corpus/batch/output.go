@@ -90,7 +90,7 @@ func (o *Output) gone(seq int64) bool {
 // void replaces rows, and those that repeat them, by rejections.
 func (o *Output) void(why map[int64]string, t *Tally) error {
 	end := o.store.end
-	in, err := resultfile.NewLineReader(io.NewSectionReader(o.store.file, 0, end), o.store.lines.Format())
+	in, err := resultfile.NewLineReader(io.NewSectionReader(o.store.file, 0, end), "")
 	for err == nil {
 		var cells []string
 		if cells, err = in.Next(); err != nil {

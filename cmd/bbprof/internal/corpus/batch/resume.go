@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,7 +92,7 @@ func (o *Output) ours(f io.ReaderAt, format resultfile.Format) error {
 
 // scan reads the file and returns where the last whole row ends, 0 without one. A row that was rejected because its core
 // was busy is to be measured again; a later one of its number replaces it.
-func (o *Output) scan(f io.ReadSeeker, format resultfile.Format, here resultfile.Run) (end int64, err error) {
+func (o *Output) scan(f *os.File, format resultfile.Format, here resultfile.Run) (end int64, err error) {
 	in, err := resultfile.NewLineReader(f, format)
 	if err != nil {
 		return 0, err
@@ -107,16 +108,15 @@ func (o *Output) scan(f io.ReadSeeker, format resultfile.Format, here resultfile
 		return 0, err
 	}
 	var damage *resultfile.DamageError
-	replaced := map[int64][]string{} // rows that were accepted and then rejected, with their last cells
-	some := false
+	some, replaced := false, false // a row that was accepted and then rejected
 	end = in.End
 	for {
 		row, cells, err := nextRow(in, o.at["row"])
 		bad, isDamage := errors.AsType[*resultfile.DamageError](err)
 		switch {
 		case errors.Is(err, io.EOF):
-			if len(replaced) > 0 {
-				if err := o.countLast(f, format, replaced); err != nil {
+			if replaced {
+				if err := o.countLast(f, end); err != nil {
 					return 0, err
 				}
 			}
@@ -144,9 +144,7 @@ func (o *Output) scan(f io.ReadSeeker, format resultfile.Format, here resultfile
 		}
 		end, some = in.End, true
 		if o.at.IsBusy(cells) {
-			if o.done[row] != 0 {
-				replaced[row] = nil
-			}
+			replaced = replaced || o.done[row] != 0
 			delete(o.done, row)
 			continue
 		}
@@ -159,35 +157,17 @@ func (o *Output) scan(f io.ReadSeeker, format resultfile.Format, here resultfile
 	}
 }
 
-// countLast counts the rows of a file again, of those that were replaced only the last.
-func (o *Output) countLast(f io.ReadSeeker, format resultfile.Format, replaced map[int64][]string) error {
+// countLast counts the rows of a file again, of those with one number only the last.
+func (o *Output) countLast(f io.ReaderAt, size int64) error {
 	o.tally = Tally{}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	in, err := resultfile.NewLineReader(f, format)
+	rows, err := openOrdered(f, size, func(*resultfile.LineReader, []string) error { return nil })
 	for err == nil {
-		var row int64
 		var cells []string
-		if row, cells, err = nextRow(in, o.at["row"]); err != nil {
-			break
-		}
-		_, several := replaced[row]
-		switch {
-		case !several && !o.at.IsBusy(cells):
-			o.tally.add(o.at, cells)
-		case several && o.at.IsBusy(cells):
-			replaced[row] = nil
-		case several:
-			replaced[row] = slices.Clone(cells)
-		}
-	}
-	for _, cells := range replaced {
-		if cells != nil {
+		if _, cells, err = rows.next(); err == nil && !o.at.IsBusy(cells) {
 			o.tally.add(o.at, cells)
 		}
 	}
-	if _, torn := errors.AsType[*resultfile.DamageError](err); torn || errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) {
 		return nil
 	}
 	return err

@@ -1,16 +1,15 @@
 package dataset
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // The splits of a dataset, and the value of column split for a block in none, because another split has a
@@ -83,9 +82,7 @@ func assign(blocks []splitBlock) map[string]string {
 	if len(sizes) < len(splits) {
 		return nil
 	}
-	order := slices.SortedFunc(maps.Keys(sizes), func(a, b string) int {
-		return cmp.Or(cmp.Compare(sizes[b], sizes[a]), cmp.Compare(a, b))
-	})
+	order := words.ByCount(sizes)
 	assigned, have := map[string]string{}, map[string]int{}
 	for i, name := range order {
 		best, most := "", 0.

@@ -44,10 +44,6 @@ func NewLines(f Format, s Schema) (l *Lines, err error) {
 	return l, err
 }
 
-func (l *Lines) Schema() Schema { return l.schema }
-
-func (l *Lines) Format() Format { return l.format }
-
 // Header returns the text before the first row, with its line end.
 func (l *Lines) Header() []byte {
 	if l.format != CSV {
