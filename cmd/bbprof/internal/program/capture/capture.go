@@ -68,7 +68,7 @@ type Outcome struct {
 // still yields what was captured before.
 func Run(ctx context.Context, c launch.Command, blocks []Block, o Options, yield func(Visit) error) (Report, error) {
 	began := time.Now()
-	k := &session{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*site{}, entered: map[uint64][]*site{}}
+	k := &session{layout: host.XSaveOffsets(host.AskCPUID), options: o, at: map[uint64]*site{}, entered: map[uint64][]*site{}}
 	var end *debuggee.End
 	err := c.Control(ctx, launch.Setup{}, o.Control, func(p *debuggee.Process) (err error) {
 		k.Process = p

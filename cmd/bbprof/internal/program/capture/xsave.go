@@ -6,13 +6,10 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/host"
 )
 
 // xsaveLayout holds the offset of each component, 0 if the CPU lacks it (Intel SDM vol. 1, 13.4.3).
 type xsaveLayout [32]int
-
-func xsaveLayoutOf(id host.CPUID) xsaveLayout { return host.XSaveOffsets(id) }
 
 // keptFlags are the user-mode flags (Intel SDM vol. 1, 3.4.3): arithmetic, DF, NT, AC and ID.
 const (

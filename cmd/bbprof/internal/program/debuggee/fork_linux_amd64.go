@@ -1,6 +1,7 @@
 package debuggee
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -87,16 +88,9 @@ func (p *Process) RunCopy(near uint64, bytes, start int, code func(at uint64) []
 	if err := errors.Join(poke(p.pid, at, code(at)...), setRegisters(p.pid, regs)); err != nil {
 		return 0, err
 	}
-	t := p.tasks[p.pid]
-	p.restart(t, unix.PTRACE_CONT)
-	status, err := p.await(t)
-	if err != nil {
-		return 0, err
+	if signal, err := p.runCopies(p.tasks[p.pid]); err != nil || signal != unix.SIGTRAP {
+		return 0, &Fault{"running a copy of it", cmp.Or(err, fmt.Errorf("it stopped by signal %v", signal))}
 	}
-	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP {
-		return 0, &Fault{"running a copy of it", fmt.Errorf("it stopped with status %#x", uint32(status))}
-	}
-	t.running = false
 	if regs, err = registers(p.pid); err != nil {
 		return 0, err
 	}

@@ -15,15 +15,11 @@ func (p *Process) ShiftImage(low, high uint64, bytes int) error {
 	if bytes == 0 {
 		return nil
 	}
-	saved, err := registers(p.pid)
+	start, err := registers(p.pid)
 	if err != nil {
 		return err
 	}
 	maps, err := p.Maps()
-	if err != nil {
-		return err
-	}
-	call, done, err := p.caller(p.pid, saved)
 	if err != nil {
 		return err
 	}
@@ -33,7 +29,7 @@ func (p *Process) ShiftImage(low, high uint64, bytes int) error {
 		}
 		const flags = unix.MREMAP_MAYMOVE | unix.MREMAP_FIXED
 		to := m.Low - uint64(bytes)
-		got, err := call(unix.SYS_MREMAP, m.Low, m.High-m.Low, m.High-m.Low, flags, to)
+		got, err := p.ask(p.tasks[p.pid], unix.SYS_MREMAP, m.Low, m.High-m.Low, m.High-m.Low, flags, to)
 		if err != nil {
 			return err
 		}
@@ -41,11 +37,8 @@ func (p *Process) ShiftImage(low, high uint64, bytes int) error {
 			return &Fault{fmt.Sprintf("moving its code down by %d bytes", bytes), unix.Errno(-got)}
 		}
 	}
-	if err := done(); err != nil {
-		return err
-	}
 	p.imageShift = uint64(bytes)
-	return p.shiftAuxiliary(saved.Rsp, uint64(bytes))
+	return p.shiftAuxiliary(start.Rsp, uint64(bytes))
 }
 
 // shiftAuxiliary lowers the auxiliary vector's addresses that lie in the program.
