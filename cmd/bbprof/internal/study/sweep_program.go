@@ -81,7 +81,7 @@ func (s *sweepCmd) sweepProgram(ctx context.Context, std cli.Streams) (got sweep
 		if err != nil {
 			return got, err
 		}
-		group.Columns = append(group.Columns, s.column(e.Name, counted, cyclesOf))
+		group.Columns = append(group.Columns, s.column(e.Name, counted))
 	}
 	got.Groups = append(got.Groups, group)
 	return got, nil
@@ -122,24 +122,22 @@ func (s *sweepCmd) perValue() int {
 }
 
 // of returns the runs' values at the i-th value; with -repeat, per repetition.
-func (s *sweepCmd) of(i int, runs [][]launch.Sample, of func(launch.Sample) float64) (values []float64) {
+func (s *sweepCmd) of(i int, runs [][]launch.Sample) (values []float64) {
 	for n, long := range runs[i*s.perValue()] {
 		switch {
 		case s.perValue() == 1:
-			values = append(values, of(long))
+			values = append(values, long.Cycles)
 		case n < len(runs[i*2+1]):
-			values = append(values, (of(long)-of(runs[i*2+1][n]))/float64(s.repeat-1))
+			values = append(values, (long.Cycles-runs[i*2+1][n].Cycles)/float64(s.repeat-1))
 		}
 	}
 	return values
 }
 
-func cyclesOf(s launch.Sample) float64 { return s.Cycles }
-
-func (s *sweepCmd) column(name string, runs [][]launch.Sample, of func(launch.Sample) float64) sweep.Column {
+func (s *sweepCmd) column(name string, runs [][]launch.Sample) sweep.Column {
 	c := sweep.Column{Name: name}
 	for i := range s.values {
-		median, _, _ := stat.MedianInterval(s.of(i, runs, of))
+		median, _, _ := stat.MedianInterval(s.of(i, runs))
 		c.Values = append(c.Values, median)
 	}
 	return c
@@ -149,16 +147,12 @@ func (s *sweepCmd) column(name string, runs [][]launch.Sample, of func(launch.Sa
 func (s *sweepCmd) ofRuns(runs [][]launch.Sample, traces []trace.Counts) sweep.Sweep {
 	got := sweep.Sweep{Factor: programFactors[s.factor].column, Axis: programFactors[s.factor].axis}
 	for i, v := range s.values {
-		got.Points = append(got.Points, sweep.Runs(v, s.of(i, runs, cyclesOf)))
+		got.Points = append(got.Points, sweep.Runs(v, s.of(i, runs)))
 	}
 	if traces == nil {
 		return got
 	}
 	g := sweep.Group{Title: fmt.Sprintf("of %s a value, counted by steps", words.Plural(traces[0].Instructions, "instruction"))}
-	g.Columns = []sweep.Column{
-		s.column("page_faults", runs, func(s launch.Sample) float64 { return float64(s.Faults) }),
-		s.column("context_switches", runs, func(s launch.Sample) float64 { return float64(s.Switches) }),
-	}
 	for _, c := range tracedColumns {
 		one := sweep.Column{Name: c.name}
 		for _, t := range traces {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"syscall"
-	"time"
 
 	"github.com/bbprof/bbprof/asm"
 )
@@ -32,13 +31,6 @@ type Stop struct {
 	Thread int
 	Regs   asm.Regs
 	End    *End
-}
-
-// Usage holds the kernel's counts for a process (getrusage(2)).
-type Usage struct {
-	CPUTime  time.Duration // user and kernel mode, to the microsecond, since its start
-	Faults   int           // page faults since the exec of the image that is set up
-	Switches int           // context switches since then, including the tracer's stops
 }
 
 type Step struct {

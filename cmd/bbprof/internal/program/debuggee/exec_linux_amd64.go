@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"strconv"
-	"strings"
 )
 
 // ToExec runs the program until it execs, and stops the new image before its first instruction, like Start. There must
@@ -36,32 +34,7 @@ func (p *Process) ToExec() (*End, error) {
 		}
 		return nil, &Fault{"following its exec", fmt.Errorf("it stopped with status %#x", uint32(status))}
 	}
-	p.earlier, err = p.usage()
-	return nil, err
-}
-
-// usage returns what the process has used so far except time (proc_pid_stat(5), proc_pid_status(5)).
-func (p *Process) usage() (u Usage, err error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
-	if err != nil {
-		return u, fault(err, "asking for the program's page faults")
-	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
-	if err != nil {
-		return u, fault(err, "asking for the program's context switches")
-	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third field on
-	for _, i := range []int{10, 11, 12, 13} {                                 // minflt, cminflt, majflt, cmajflt
-		n, _ := strconv.Atoi(fields[i-3])
-		u.Faults += n
-	}
-	for line := range strings.Lines(string(status)) {
-		if name, value, _ := strings.Cut(line, ":"); strings.HasSuffix(name, "voluntary_ctxt_switches") { // also matches nonvoluntary
-			n, _ := strconv.Atoi(strings.TrimSpace(value))
-			u.Switches += n
-		}
-	}
-	return u, nil
+	return nil, nil
 }
 
 func (p *Process) Image() (string, error) { return imageOf(p.pid) }

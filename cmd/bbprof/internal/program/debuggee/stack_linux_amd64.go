@@ -140,28 +140,24 @@ func (p *Process) Detach() error {
 	return nil
 }
 
-// Wait waits for a detached program to end, kills what it leaves running, and returns the total usage of it and the
-// children it waited for.
-func (p *Process) Wait() (End, Usage, error) {
+// Wait waits for a detached program to end, kills what it leaves running, and returns the time that it and the children it waited for
+// took in user and kernel mode, to the microsecond, since its start (getrusage(2)).
+func (p *Process) Wait() (End, time.Duration, error) {
 	for p.end == nil {
 		var usage unix.Rusage
 		// A thread may have been killed by another's exit before it was detached. It is still ours to reap, and the
 		// program does not end before that.
 		id, status, err := p.waitUsage(&usage)
 		if err != nil {
-			return End{}, Usage{}, err
+			return End{}, 0, err
 		}
 		pid := p.pid
 		if _, err := p.dispatch(id, status); err != nil {
-			return End{}, Usage{}, err
+			return End{}, 0, err
 		}
 		if id == pid && p.end != nil {
-			return *p.end, Usage{
-				CPUTime:  time.Duration(usage.Utime.Nano() + usage.Stime.Nano()),
-				Faults:   int(usage.Minflt+usage.Majflt) - p.earlier.Faults,
-				Switches: int(usage.Nvcsw+usage.Nivcsw) - p.earlier.Switches,
-			}, nil
+			return *p.end, time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
 		}
 	}
-	return *p.end, Usage{}, nil
+	return *p.end, 0, nil
 }

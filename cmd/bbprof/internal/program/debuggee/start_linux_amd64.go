@@ -28,7 +28,6 @@ type Process struct {
 	before []int  // children of bbprof that are not the program's
 	born   [3]int // tasks that the program has started, by kind
 
-	earlier  Usage    // used before the last exec
 	watching bool     // follow children up to their exec
 	started  []string // the images they became
 

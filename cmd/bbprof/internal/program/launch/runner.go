@@ -34,8 +34,6 @@ type Sample struct {
 	// Cycles are core cycles, or the event of [Runner.Counting], from the program's entry, after exec and dynamic
 	// linking, or from exec or the malloc call that the set-up names, to its end.
 	Cycles float64
-	// Faults and Switches are page faults and context switches of the whole process, since exec.
-	Faults, Switches int
 }
 
 // Runner runs programs, each in a new process on the same CPU.
@@ -223,8 +221,7 @@ func (r *Runner) measure(c Command, s Setup, p *debuggee.Process) (sample Sample
 	if err != nil {
 		return sample, end, err
 	}
-	sample = Sample{Faults: total.Faults, Switches: total.Switches}
-	sample.Cycles = (total.CPUTime - start).Seconds() * (before + hertz()) / 2
+	sample.Cycles = (total - start).Seconds() * (before + hertz()) / 2
 	if counting != nil {
 		n, err := counting.Stop()
 		sample.Cycles = float64(n)
