@@ -299,8 +299,7 @@ func (c *compareCmd) measurePrograms(ctx context.Context, m member, p placement,
 		}
 		sides = append(sides, func(ctx context.Context, l compare.Layout) (float64, error) {
 			at := places[l.Number-1]
-			sample, err := r.Run(ctx, at.Command, at.Setup)
-			return sample.Cycles, err
+			return r.Run(ctx, at.Command, at.Setup)
 		})
 	}
 	measured, dropped, err := compare.Run(ctx, p.layouts, experiment.Plan{Rounds: c.trials, Seed: c.seed, Done: step}, sides)

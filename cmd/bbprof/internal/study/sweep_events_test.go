@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -20,7 +19,7 @@ import (
 
 // TestSweepInterrupted: a value without a run before Ctrl-C has its traces, and empty cells.
 func TestSweepInterrupted(t *testing.T) {
-	points := [][]launch.Sample{{{Cycles: 5}}, nil}
+	points := [][]float64{{5}, nil}
 	s := sweepCmd{factor: "env", values: []int{0, 16}}
 	table := s.ofRuns(points, []trace.Counts{{Lines: 3, Pages: 4}, {Lines: 5, Pages: 6}}).Table()
 	require.Equal(t, "rows", []string{"0,5,,,1,0,0,0,0,0,0,0,3,4", "16,,,,0,0,0,0,0,0,0,0,5,6"},
@@ -30,11 +29,11 @@ func TestSweepInterrupted(t *testing.T) {
 // TestRepeat: with -repeat, cycles are per repetition, run by run, without a run's fixed cost.
 func TestRepeat(t *testing.T) {
 	const start, each, k = 1e6, 250, 21
-	points := make([][]launch.Sample, 4) // of each value k repetitions, then one
+	points := make([][]float64, 4) // of each value k repetitions, then one
 	for i := range points {
 		for drift := range 6 {
 			repetitions := []float64{k, 1}[i%2]
-			points[i] = append(points[i], launch.Sample{Cycles: start + float64(1000*drift) + repetitions*(each+float64(i/2))})
+			points[i] = append(points[i], start+float64(1000*drift)+repetitions*(each+float64(i/2)))
 		}
 	}
 	s := sweepCmd{factor: "arg", values: []int{0, 16}, repeat: k}

@@ -122,19 +122,19 @@ func (s *sweepCmd) perValue() int {
 }
 
 // of returns the runs' values at the i-th value; with -repeat, per repetition.
-func (s *sweepCmd) of(i int, runs [][]launch.Sample) (values []float64) {
+func (s *sweepCmd) of(i int, runs [][]float64) (values []float64) {
 	for n, long := range runs[i*s.perValue()] {
 		switch {
 		case s.perValue() == 1:
-			values = append(values, long.Cycles)
+			values = append(values, long)
 		case n < len(runs[i*2+1]):
-			values = append(values, (long.Cycles-runs[i*2+1][n].Cycles)/float64(s.repeat-1))
+			values = append(values, (long-runs[i*2+1][n])/float64(s.repeat-1))
 		}
 	}
 	return values
 }
 
-func (s *sweepCmd) column(name string, runs [][]launch.Sample) sweep.Column {
+func (s *sweepCmd) column(name string, runs [][]float64) sweep.Column {
 	c := sweep.Column{Name: name}
 	for i := range s.values {
 		median, _, _ := stat.MedianInterval(s.of(i, runs))
@@ -144,7 +144,7 @@ func (s *sweepCmd) column(name string, runs [][]launch.Sample) sweep.Column {
 }
 
 // ofRuns makes a sweep of the runs and, if traced, the traces.
-func (s *sweepCmd) ofRuns(runs [][]launch.Sample, traces []trace.Counts) sweep.Sweep {
+func (s *sweepCmd) ofRuns(runs [][]float64, traces []trace.Counts) sweep.Sweep {
 	got := sweep.Sweep{Factor: programFactors[s.factor].column, Axis: programFactors[s.factor].axis}
 	for i, v := range s.values {
 		got.Points = append(got.Points, sweep.Runs(v, s.of(i, runs)))

@@ -113,7 +113,7 @@ func (a *explainer) sweep(ctx context.Context, setup func(size int) launch.Setup
 	fastest := map[int]float64{}
 	for i, of := range runs {
 		if len(of) > 0 {
-			sizes, fastest[a.Sizes[i]] = append(sizes, a.Sizes[i]), slices.Min(launch.Cycles(of))
+			sizes, fastest[a.Sizes[i]] = append(sizes, a.Sizes[i]), slices.Min(of)
 		}
 	}
 	slices.SortStableFunc(sizes, func(a, b int) int { return cmp.Compare(fastest[a], fastest[b]) })
@@ -130,8 +130,7 @@ func (a *explainer) ask(ctx context.Context, all []question) ([]experiment.Findi
 	options := experiment.Asking{Estimate: experiment.Median, Least: LeastRounds, Tests: tests,
 		Plan: experiment.Plan{Rounds: a.Rounds, Seed: a.Seed, Done: a.progress()}}
 	return experiment.Ask(ctx, options, all, func(ctx context.Context, s launch.Setup) (float64, error) {
-		sample, err := a.runner.Run(ctx, a.command, s)
-		return sample.Cycles, err
+		return a.runner.Run(ctx, a.command, s)
 	})
 }
 

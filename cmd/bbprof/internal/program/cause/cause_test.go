@@ -22,9 +22,9 @@ type fake struct {
 	cancel func()
 }
 
-func (f *fake) Run(ctx context.Context, _ launch.Command, s launch.Setup) (launch.Sample, error) {
+func (f *fake) Run(ctx context.Context, _ launch.Command, s launch.Setup) (float64, error) {
 	if err := ctx.Err(); err != nil {
-		return launch.Sample{}, err
+		return 0, err
 	}
 	if f.runs++; f.runs == f.last {
 		f.cancel()
@@ -33,7 +33,7 @@ func (f *fake) Run(ctx context.Context, _ launch.Command, s launch.Setup) (launc
 	if f.other != nil {
 		cycles += f.other(f.runs)
 	}
-	return launch.Sample{Cycles: cycles}, nil
+	return cycles, nil
 }
 
 func (f *fake) WarmUp(context.Context, launch.Command, launch.Setup) error { return nil }

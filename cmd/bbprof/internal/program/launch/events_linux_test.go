@@ -41,10 +41,10 @@ func TestCounter(t *testing.T) {
 	open, most = 0, 0
 	c := r.Counting(events[0])
 	got, err := c.Run(ctx, tiny(t, tinyelf.Exit(0)), Setup{})
-	if err != nil || got.Cycles != 77 || open != 1 || most != 1 || k.Left() != 0 {
+	if err != nil || got != 77 || open != 1 || most != 1 || k.Left() != 0 {
 		t.Errorf("%+v, %v; opened %d, %d at once, %d left", got, err, open, most, k.Left())
 	}
-	if got, err := r.Run(ctx, tiny(t, tinyelf.Exit(0)), Setup{}); err != nil || got.Cycles != 1000 {
+	if got, err := r.Run(ctx, tiny(t, tinyelf.Exit(0)), Setup{}); err != nil || got != 1000 {
 		t.Errorf("cycles: %+v, %v", got, err)
 	}
 	share = 0.5

@@ -209,7 +209,7 @@ func tiny(t *testing.T, code ...string) Command {
 }
 
 // run is Run, skipping the test if this host cannot.
-func run(t *testing.T, r *Runner, c Command, s Setup) (Sample, error) {
+func run(t *testing.T, r *Runner, c Command, s Setup) (float64, error) {
 	t.Helper()
 	sample, err := r.Run(context.Background(), c, s)
 	require.Host(t, err)
@@ -236,10 +236,10 @@ func TestRunMeasures(t *testing.T) {
 		for range 15 {
 			for i, c := range []Command{short, long} {
 				s := require.Get(run(t, r, c, Setup{}))(t)
-				if s.Cycles <= 0 {
-					t.Fatalf("%+v", s)
+				if s <= 0 {
+					t.Fatalf("%g cycles", s)
 				}
-				best[i] = min(best[i], s.Cycles)
+				best[i] = min(best[i], s)
 			}
 		}
 		ratio := (best[1] - best[0]) / adds
@@ -337,12 +337,12 @@ type fakeRunner struct {
 	fail int // the run that fails
 }
 
-func (f *fakeRunner) Run(_ context.Context, c Command, s Setup) (Sample, error) {
+func (f *fakeRunner) Run(_ context.Context, c Command, s Setup) (float64, error) {
 	f.log = append(f.log, c.Name+strconv.Itoa(s.EnvBytes))
 	if len(f.log) == f.fail {
-		return Sample{}, errors.New("failed")
+		return 0, errors.New("failed")
 	}
-	return Sample{Cycles: float64(len(c.Name)*1000 + s.EnvBytes)}, nil
+	return float64(len(c.Name)*1000 + s.EnvBytes), nil
 }
 
 func (f *fakeRunner) WarmUp(_ context.Context, c Command, s Setup) error {
@@ -359,8 +359,8 @@ func TestSweep(t *testing.T) {
 		t.Fatalf("%+v, %v: %v", points, err, f.log)
 	}
 	for i, runs := range points {
-		if cycles := Cycles(runs); len(cycles) != 5 || cycles[4] != float64(1000+i) {
-			t.Errorf("%d: %v", i, cycles)
+		if len(runs) != 5 || runs[4] != float64(1000+i) {
+			t.Errorf("%d: %v", i, runs)
 		}
 	}
 	if _, err := Sweep(context.Background(), &fakeRunner{fail: 4}, places, experiment.Plan{Rounds: 5}); err == nil {

@@ -30,12 +30,6 @@ type Options struct {
 	CPUID host.CPUID
 }
 
-type Sample struct {
-	// Cycles are core cycles, or the event of [Runner.Counting], from the program's entry, after exec and dynamic
-	// linking, or from exec or the malloc call that the set-up names, to its end.
-	Cycles float64
-}
-
 // Runner runs programs, each in a new process on the same CPU.
 type Runner struct {
 	opts     Options
@@ -101,24 +95,23 @@ func (r *Runner) Describe() string {
 	return "CPU time in user mode and kernel, converted by the core's clock: a chain of dependent adds, one a cycle, timed before and after each run"
 }
 
-// Run runs a command once and measures it. An *Error blames the program: it could not be started, crashed, failed or
-// timed out.
-func (r *Runner) Run(ctx context.Context, c Command, s Setup) (Sample, error) {
+// Run runs a command once and returns core cycles, or the event of [Runner.Counting], from the program's entry, after exec and dynamic
+// linking, or from exec or the malloc call that the set-up names, to its end. An *Error blames the program: it could not be started,
+// crashed, failed or timed out.
+func (r *Runner) Run(ctx context.Context, c Command, s Setup) (float64, error) {
 	if err := ctx.Err(); err != nil {
-		return Sample{}, err
+		return 0, err
 	}
 	key := r.key(c, s)
 	if v, ok := r.opts.Journal.Take(key); ok {
-		return v.(Sample), nil
+		return v.(float64), nil
 	}
-	sample, err := r.run(ctx, c, s, nil)
+	cycles, err := r.run(ctx, c, s, nil)
 	if err == nil {
-		err = r.opts.Journal.Keep(key, sample)
+		err = r.opts.Journal.Keep(key, cycles)
 	}
-	return sample, err
+	return cycles, err
 }
-
-func init() { journal.Register(Sample{}) }
 
 // key identifies a program by its content, since a linked one has another path in each start, and how it runs.
 func (r *Runner) key(c Command, s Setup) string {
@@ -157,15 +150,15 @@ func (r *Runner) WarmUp(ctx context.Context, c Command, s Setup) error {
 	return err
 }
 
-func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer) (sample Sample, err error) {
+func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer) (cycles float64, err error) {
 	if err := s.Check(); err != nil {
-		return Sample{}, err
+		return 0, err
 	}
 	var end debuggee.End
 	o := r.opts.Control
 	o.Stderr = stderr
 	err = c.Control(ctx, s, o, func(p *debuggee.Process) (err error) {
-		sample, end, err = r.measure(c, s, p)
+		cycles, end, err = r.measure(c, s, p)
 		return err
 	})
 	if end.Left {
@@ -173,11 +166,11 @@ func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer) 
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return Sample{}, c.endless(o.Timeout)
+		return 0, c.endless(o.Timeout)
 	case err != nil:
-		return Sample{}, err
+		return 0, err
 	}
-	return sample, r.endError(c.Name, end)
+	return cycles, r.endError(c.Name, end)
 }
 
 func (c Command) endless(timeout time.Duration) error {
@@ -185,28 +178,28 @@ func (c Command) endless(timeout time.Duration) error {
 }
 
 // measure runs a program that has not executed anything to its end.
-func (r *Runner) measure(c Command, s Setup, p *debuggee.Process) (sample Sample, end debuggee.End, err error) {
+func (r *Runner) measure(c Command, s Setup, p *debuggee.Process) (cycles float64, end debuggee.End, err error) {
 	if !s.FromExec {
 		if early, err := toEntry(p); err != nil || early != nil {
 			if early != nil {
 				end = *early
 			}
-			return sample, end, err
+			return 0, end, err
 		}
 	}
 	if s.Request.Number > 0 {
 		if err := c.toRequest(p, s.Request); err != nil {
-			return sample, end, err
+			return 0, end, err
 		}
 	}
 	var counting *pmu.Process
 	if r.counter != nil { // of the program and all that it starts
 		if counting, err = pmu.OpenProcess(r.opts.Kernel, r.counter.attr, p.ID()); err != nil {
-			return sample, end, err
+			return 0, end, err
 		}
 		defer counting.Close()
 		if err := counting.Start(); err != nil {
-			return sample, end, err
+			return 0, end, err
 		}
 	}
 	before := hertz()
@@ -215,19 +208,17 @@ func (r *Runner) measure(c Command, s Setup, p *debuggee.Process) (sample Sample
 		err = p.Detach()
 	}
 	if err != nil {
-		return sample, end, err
+		return 0, end, err
 	}
 	end, total, err := p.Wait()
 	if err != nil {
-		return sample, end, err
+		return 0, end, err
 	}
-	sample.Cycles = (total - start).Seconds() * (before + hertz()) / 2
 	if counting != nil {
 		n, err := counting.Stop()
-		sample.Cycles = float64(n)
-		return sample, end, err
+		return float64(n), end, err
 	}
-	return sample, end, nil
+	return (total - start).Seconds() * (before + hertz()) / 2, end, nil
 }
 
 // toEntry runs the dynamic linker, if any, up to the program's own first instruction.

@@ -47,7 +47,7 @@ func (r Range) Values() []int {
 
 // Measurer is a [Runner], or a test's.
 type Measurer interface {
-	Run(context.Context, Command, Setup) (Sample, error)
+	Run(context.Context, Command, Setup) (float64, error)
 	WarmUp(context.Context, Command, Setup) error
 }
 
@@ -65,19 +65,12 @@ func In(c Command, setups []Setup) []Place {
 	return places
 }
 
-// Sweep runs a program in each place, round by round. On error it also returns the runs before it, by place.
-func Sweep(ctx context.Context, r Measurer, places []Place, plan experiment.Plan) ([][]Sample, error) {
+// Sweep runs a program in each place, round by round, and returns the cycles by place; on error those of the runs before it.
+func Sweep(ctx context.Context, r Measurer, places []Place, plan experiment.Plan) ([][]float64, error) {
 	if err := r.WarmUp(ctx, places[0].Command, places[0].Setup); err != nil {
 		return nil, err
 	}
-	return experiment.Run(ctx, len(places), plan, func(ctx context.Context, i int) (Sample, error) {
+	return experiment.Run(ctx, len(places), plan, func(ctx context.Context, i int) (float64, error) {
 		return r.Run(ctx, places[i].Command, places[i].Setup)
 	})
-}
-
-func Cycles(runs []Sample) (all []float64) {
-	for _, s := range runs {
-		all = append(all, s.Cycles)
-	}
-	return all
 }
