@@ -50,21 +50,20 @@ const (
 
 // Fit finds the order of growth of counts at three or more sizes above 1. Among the functions a + b·f(n), b > 0, it
 // chooses the one with the smallest maximal relative error.
-func Fit(sizes []int, counts []float64) (Order, float64) {
-	least, most := slices.Min(counts), slices.Max(counts)
-	if most <= sameRatio*least {
-		return Constant, (most - least) / (most + least)
+func Fit(sizes []int, counts []float64) Order {
+	if slices.Max(counts) <= sameRatio*slices.Min(counts) {
+		return Constant
 	}
-	best, bestError, bestScore := Other, math.NaN(), worstFit
+	best, bestScore := Other, worstFit
 	for i, o := range orders {
 		if o.of == nil {
 			continue
 		}
-		if e := worstError(sizes, counts, o.of); e+simpler*float64(i) < bestScore {
-			best, bestError, bestScore = o.Order, e, e+simpler*float64(i)
+		if score := worstError(sizes, counts, o.of) + simpler*float64(i); score < bestScore {
+			best, bestScore = o.Order, score
 		}
 	}
-	return best, bestError
+	return best
 }
 
 // worstError is the largest relative error of a + b·f(n), fitted by least squares of the relative errors, since sizes

@@ -35,7 +35,6 @@ type Cell struct {
 	Build
 	Instructions []uint64 `json:"instructions"` // at each size
 	Growth       Order    `json:"growth"`
-	FitError     float64  `json:"fit_error"` // the largest, as a share of the count
 	Expected     *Row     `json:"expected,omitempty"`
 	Outcome      Outcome  `json:"outcome,omitempty"`
 }
@@ -86,7 +85,7 @@ func (p Plan) count(ctx context.Context, b Build, path string, done int) (Cell, 
 		cell.Instructions, counts = append(cell.Instructions, instructions), append(counts, float64(instructions))
 		p.Done(done + len(counts))
 	}
-	cell.Growth, cell.FitError = Fit(p.Sizes, counts)
+	cell.Growth = Fit(p.Sizes, counts)
 	return cell, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,13 +34,9 @@ func TestFit(t *testing.T) {
 		{"shrinking", []float64{1434, 4, 4}, Other},
 		{"cubic", []float64{1e3, 1e6, 1e9}, Other},
 	} {
-		if got, e := Fit(sizes, c.counts); got != c.want || got != Other && !(e <= worstFit) || got == Other && !math.IsNaN(e) {
-			t.Errorf("%s: %s, an error of %v; want %s", c.name, got, e, c.want)
-		}
+		require.Equal(t, c.name, c.want, Fit(sizes, c.counts))
 	}
-	if got, _ := Fit([]int{1, 2, 4, 8}, []float64{0, 0, 0, 0}); got != Constant {
-		t.Errorf("nothing: %s", got)
-	}
+	require.Equal(t, "nothing", Constant, Fit([]int{1, 2, 4, 8}, []float64{0, 0, 0, 0}))
 }
 
 func TestCommand(t *testing.T) {
