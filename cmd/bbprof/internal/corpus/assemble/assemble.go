@@ -171,53 +171,48 @@ func (a *Assembler) Blocks(ctx context.Context, texts []string) ([]Result, error
 	return results, nil
 }
 
-// Object assembles a source file to an object file at path.
-func (a *Assembler) Object(ctx context.Context, source, path string) error {
-	complaints, err := a.assemble(ctx, source, path)
+// Object assembles a source file to an object file.
+func (a *Assembler) Object(ctx context.Context, source string) ([]byte, error) {
+	object, complaints, err := a.assemble(ctx, source)
 	if err == nil && len(complaints) > 0 {
 		err = complaints[0]
 	}
-	return err
+	return object, err
 }
 
-// run assembles a source and, without errors, reads the object. The object file is unnamed, so that it disappears
-// even if bbprof is killed; a pipe would not do, since assemblers seek in it.
+// run assembles a source and opens the object file, if there are no errors.
 func (a *Assembler) run(ctx context.Context, source string) (*elf.File, []*Error, error) {
-	object, err := atomicfile.Temporary("machine code")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer object.Close()
-	complaints, err := a.assemble(ctx, source, "/dev/fd/3", object)
+	object, complaints, err := a.assemble(ctx, source)
 	if err != nil || len(complaints) > 0 {
 		return nil, complaints, err
 	}
-	code, err := io.ReadAll(object)
-	if err != nil {
-		return nil, nil, err
-	}
-	f, err := elf.NewFile(bytes.NewReader(code))
+	f, err := elf.NewFile(bytes.NewReader(object))
 	return f, nil, err
 }
 
-// assemble assembles a source to path, which may be /dev/fd/3, the first of open.
-func (a *Assembler) assemble(ctx context.Context, source, path string, open ...*os.File) ([]*Error, error) {
+// assemble assembles a source. The object file is unnamed, so that it disappears even if bbprof is killed; a pipe would not do, since
+// assemblers seek in it.
+func (a *Assembler) assemble(ctx context.Context, source string) (object []byte, complaints []*Error, err error) {
+	file, err := atomicfile.Temporary("machine code")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
 	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, a.path, append(slices.Clone(a.args), "-o", path, "-")...)
-	cmd.Stdin, cmd.Stderr, cmd.ExtraFiles = strings.NewReader(source), &out, open
+	cmd := exec.CommandContext(ctx, a.path, append(slices.Clone(a.args), "-o", "/dev/fd/3", "-")...)
+	cmd.Stdin, cmd.Stderr, cmd.ExtraFiles = strings.NewReader(source), &out, []*os.File{file}
 	cmd.Env = append(os.Environ(), "LC_ALL=C") // for parsable messages
-	err := cmd.Run()
-	if err == nil {
-		return nil, nil
+	if err = cmd.Run(); err == nil {
+		object, err = io.ReadAll(file)
+		return object, nil, err
 	}
 	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
-		return nil, fmt.Errorf("running %s: %w", a.path, err)
+		return nil, nil, fmt.Errorf("running %s: %w", a.path, err)
 	}
-	complaints := a.complaints(out.String())
-	if len(complaints) == 0 {
-		return nil, fmt.Errorf("%s: %w: %.200s", a.path, err, strings.TrimSpace(out.String()))
+	if complaints = a.complaints(out.String()); len(complaints) == 0 {
+		return nil, nil, fmt.Errorf("%s: %w: %.200s", a.path, err, strings.TrimSpace(out.String()))
 	}
-	return complaints, nil
+	return nil, complaints, nil
 }
 
 // complaint matches an error line of as ("{standard input}:3: Error: no such instruction: …") or of llvm-mc

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -147,22 +146,11 @@ func assembly(ctx context.Context, name string, one func(string, io.ReaderAt, []
 	} else if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "bbprof-extract-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "out.o")
-	err = as.Object(ctx, assemble.Source(text), path)
+	object, err := as.Object(ctx, assemble.Source(text))
 	if bad := (*assemble.Error)(nil); errors.As(err, &bad) {
 		return &InputError{Subject: fmt.Sprintf("%s:%d", name, bad.Line), Problem: bad.Tool + ": " + bad.Message}
 	} else if err != nil {
 		return err
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return one(name, f, marks)
+	return one(name, bytes.NewReader(object), marks)
 }
