@@ -170,7 +170,7 @@ func (c *captureCmd) run(std cli.Streams) error {
 	if err != nil {
 		return cli.BadUsage("-o: %w", err)
 	}
-	file, err := states.Create(name, c.about())
+	file, err := states.Create(name, states.About{Program: c.words, CPU: host.Detect().Brand, Seed: c.options.Seed, Samples: c.samples})
 	if err != nil {
 		return cli.BadUsage("-o: %w", err)
 	}
@@ -202,10 +202,6 @@ func (c *captureCmd) run(std cli.Streams) error {
 	return err
 }
 
-func (c *captureCmd) about() states.About {
-	return states.About{Program: c.words, CPU: host.Detect().Brand, Seed: c.options.Seed, Samples: c.samples}
-}
-
 func listStates(name string, w io.Writer) error {
 	r, err := states.Open(name)
 	if err != nil {
@@ -224,27 +220,28 @@ func (c *captureCmd) what() string {
 }
 
 func (c *captureCmd) choose(ctx context.Context, command launch.Command, found *extract.Stats, std cli.Streams, notes io.Writer) ([]capture.Block, error) {
-	all := hottest{}
+	var all []*extract.Block
 	var err error
+	add := func(b *extract.Block) error {
+		if len(c.addresses) == 0 || slices.Contains(c.addresses, b.Addr) {
+			all = append(all, b)
+		}
+		return nil
+	}
 	switch {
 	case c.blocks != "":
-		err = c.listed(&all, std)
+		all, err = c.listed(std)
 	case c.function != nil || len(c.addresses) > 0:
 		err = extract.File(ctx, cmp.Or(c.file, command.Exe.Path), extract.Options{Cut: extract.CutLeader, Func: c.function, Branches: true, Loops: c.loops},
-			found, func(b *extract.Block) error {
-				if len(c.addresses) > 0 && !slices.Contains(c.addresses, b.Addr) {
-					return nil
-				}
-				return all.add(b)
-			})
-		return all.blocks(len(all)), err
+			found, add)
+		return hottest(all, len(all)), err
 	default:
-		err = c.ran(ctx, &all, found, std, notes)
+		err = c.ran(ctx, add, found, std, notes)
 	}
-	return all.blocks(c.top), err
+	return hottest(all, c.top), err
 }
 
-func (c *captureCmd) ran(ctx context.Context, all *hottest, found *extract.Stats, std cli.Streams, notes io.Writer) error {
+func (c *captureCmd) ran(ctx context.Context, add func(*extract.Block) error, found *extract.Stats, std cli.Streams, notes io.Writer) error {
 	fmt.Fprintln(notes, "bbprof: running the program under valgrind, to find its hottest blocks")
 	const others = "choose blocks with -func, -address or -blocks: then nothing runs under valgrind"
 	r := extract.Run{Program: c.words, Err: cli.Direct(std.Err), AnyStatus: true, Timeout: c.options.Timeout}
@@ -258,41 +255,41 @@ func (c *captureCmd) ran(ctx context.Context, all *hottest, found *extract.Stats
 	}
 	o := extract.Options{Cut: extract.CutLeader, Profile: profile, Lenient: true, Branches: true, Loops: c.loops}
 	for _, name := range profile.Files() {
-		if err := extract.File(ctx, name, o, found, all.add); err != nil {
+		if err := extract.File(ctx, name, o, found, add); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *captureCmd) listed(all *hottest, std cli.Streams) error {
+func (c *captureCmd) listed(std cli.Streams) (all []*extract.Block, err error) {
 	in, err := input.Open([]string{c.blocks}, std.In, "", nil)
 	if err != nil {
-		return cli.BadUsage("-blocks: %w", err)
+		return nil, cli.BadUsage("-blocks: %w", err)
 	}
 	defer in.Close()
 	column := func(name string) int { return slices.Index(in.Carried(), name) }
 	file, address, function, count, entry := column("file"), column(input.AddressColumn), column("function"), column("count"), column("entry")
 	if file < 0 || address < 0 {
-		return cli.BadUsage("-blocks: %s has no columns file and address: bbprof extract writes such a table", c.blocks)
+		return nil, cli.BadUsage("-blocks: %s has no columns file and address: bbprof extract writes such a table", c.blocks)
 	}
 	if (entry >= 0) != c.loops { // a loop's bytes may run as a block, to another end
-		return cli.BadUsage("-blocks: %s has column entry if bbprof extract -loops wrote it: give -loops for such a table and for no other", c.blocks)
+		return nil, cli.BadUsage("-blocks: %s has column entry if bbprof extract -loops wrote it: give -loops for such a table and for no other", c.blocks)
 	}
 	for row, err := range resultfile.Each(in.Next) {
 		if err != nil {
-			return cli.BadUsage("-blocks: %w", err)
+			return nil, cli.BadUsage("-blocks: %w", err)
 		}
 		if row.Rejection != nil {
-			return cli.BadUsage("-blocks: %s:%d: %v", c.blocks, row.Line, row.Rejection)
+			return nil, cli.BadUsage("-blocks: %s:%d: %v", c.blocks, row.Line, row.Rejection)
 		}
 		if row.At == nil {
-			return cli.BadUsage("-blocks: %s:%d: address %q: write an address such as 0x401136", c.blocks, row.Line, row.Carried[address])
+			return nil, cli.BadUsage("-blocks: %s:%d: address %q: write an address such as 0x401136", c.blocks, row.Line, row.Carried[address])
 		}
 		b := extract.Block{Code: row.Code, File: row.Carried[file], Addr: *row.At}
 		if c.loops {
 			if b.Entry, err = strconv.Atoi(row.Carried[entry]); err != nil || b.Entry < 0 || b.Entry >= len(row.Code) {
-				return cli.BadUsage("-blocks: %s:%d: entry %q: write the offset of the loop's header in its code", c.blocks, row.Line, row.Carried[entry])
+				return nil, cli.BadUsage("-blocks: %s:%d: entry %q: write the offset of the loop's header in its code", c.blocks, row.Line, row.Carried[entry])
 			}
 			region, _ := asm.RegionOf(row.Code, b.Entry) // capture reports what does not decode
 			b.Instructions, b.Blocks = len(region.Insts), max(region.Blocks, 1)
@@ -305,35 +302,24 @@ func (c *captureCmd) listed(all *hottest, std cli.Streams) error {
 		}
 		if count >= 0 {
 			if b.Count, err = strconv.ParseUint(row.Carried[count], 10, 64); err != nil {
-				return cli.BadUsage("-blocks: %s:%d: count %q: write a whole number from 0 on", c.blocks, row.Line, row.Carried[count])
+				return nil, cli.BadUsage("-blocks: %s:%d: count %q: write a whole number from 0 on", c.blocks, row.Line, row.Carried[count])
 			}
 		}
-		all.add(&b)
+		all = append(all, &b)
 	}
-	return nil
+	return all, nil
 }
 
-// hottest holds blocks with their numbers of executed instructions.
-type hottest []*hot
-
-type hot struct {
-	capture.Block
-	weight uint64
-}
-
-func (h *hottest) add(b *extract.Block) error {
-	one := capture.Block{Code: slices.Clone(b.Code), File: b.File, Function: b.Function, Offset: b.Addr}
-	if b.Blocks > 0 {
-		one.Entry = new(b.Entry)
-	}
-	*h = append(*h, &hot{one, b.Count * uint64(max(b.Instructions, 1))})
-	return nil
-}
-
-func (h hottest) blocks(n int) (list []capture.Block) {
-	slices.SortStableFunc(h, func(a, b *hot) int { return cmp.Compare(b.weight, a.weight) })
-	for _, one := range h[:min(n, len(h))] {
-		list = append(list, one.Block)
+// hottest returns the n blocks that execute most instructions.
+func hottest(all []*extract.Block, n int) (list []capture.Block) {
+	executed := func(b *extract.Block) uint64 { return b.Count * uint64(max(b.Instructions, 1)) }
+	slices.SortStableFunc(all, func(a, b *extract.Block) int { return cmp.Compare(executed(b), executed(a)) })
+	for _, b := range all[:min(n, len(all))] {
+		one := capture.Block{Code: b.Code, File: b.File, Function: b.Function, Offset: b.Addr}
+		if b.Blocks > 0 {
+			one.Entry = &b.Entry
+		}
+		list = append(list, one)
 	}
 	return list
 }

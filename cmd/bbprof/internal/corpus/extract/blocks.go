@@ -101,21 +101,14 @@ func (e *extraction) give(f *function, b bounds) error {
 			e.stats.Found += e.counts.between(lo, lo+uint64(b.next-b.start))
 		}
 	}
-	block := Block{File: e.o.name, Function: e.name, Section: printable(f.where.Name), Addr: lo - f.where.base, Instructions: b.instructions, Count: n}
-	if e.o.regions != nil {
-		name, found := e.o.regionOf(lo, lo+uint64(b.end-b.start))
-		if !found {
-			return nil
-		}
-		block.Function = name
-	}
-	if n == 0 || b.broken || b.pads || b.instructions == 0 {
+	block, wanted := e.within(f, lo, lo+uint64(b.end-b.start))
+	if !wanted || n == 0 || b.broken || b.pads || b.instructions == 0 {
 		return nil
 	}
 	if e.counts != nil {
 		e.stats.BlockRuns += n
 	}
-	if !e.selected || e.opts.Loops || b.instructions < e.opts.Min || e.opts.Max > 0 && b.instructions > e.opts.Max {
+	if block.Instructions, block.Count = b.instructions, n; !e.selected || e.opts.Loops || !e.opts.takes(&block) {
 		return nil
 	}
 	block.Code = e.w.code[b.start:b.end]
@@ -133,9 +126,29 @@ func (e *extraction) give(f *function, b bounds) error {
 		block.Terminator = e.terminator(f, b)
 		block.InPlace = timed(e.counts, lo, lo+uint64(b.end-b.start))
 	}
-	block.Relocated = f.where.relocated(lo, lo+uint64(len(block.Code)))
+	return e.handOut(f, &block)
+}
+
+// within starts to describe code of a function; ok is false if it is in none of the regions that the file has.
+func (e *extraction) within(f *function, lo, hi uint64) (b Block, ok bool) {
+	b = Block{File: e.o.name, Function: e.name, Section: printable(f.where.Name), Addr: lo - f.where.base}
+	if e.o.regions == nil {
+		return b, true
+	}
+	b.Function, ok = e.o.regionOf(lo, hi)
+	return b, ok
+}
+
+// takes reports whether a block has as many instructions as were asked for.
+func (o *Options) takes(b *Block) bool {
+	return b.Instructions >= o.Min && (o.Max == 0 || b.Instructions <= o.Max)
+}
+
+func (e *extraction) handOut(f *function, b *Block) error {
+	lo := b.Addr + f.where.base
+	b.Relocated = f.where.relocated(lo, lo+uint64(len(b.Code)))
 	e.stats.Blocks++
-	return e.yield(&block)
+	return e.yield(b)
 }
 
 // executions returns how often a block ran. With the cut at transfers, a run that enters in the middle counts for

@@ -181,35 +181,27 @@ func (e *extraction) giveLoops(f *function) error {
 	given := map[place]bool{} // of two ways round, one of which calls, both loops are the other
 	for _, l := range w.loops() {
 		r, from, why := l.region(w.code)
-		code, lo, at := r.Code, f.lo+uint64(from), place{from, from + len(r.Code), l.head}
+		lo, at := f.lo+uint64(from), place{from, from + len(r.Code), l.head}
 		n := uint64(1)
 		if e.counts != nil {
 			n = e.executions(f, bounds{start: l.head, end: l.head + int(w.length[l.head]), next: l.head + int(w.length[l.head])})
 		}
-		b := Block{Code: code, File: e.o.name, Function: e.name, Section: printable(f.where.Name), Addr: lo - f.where.base, Entry: r.Entry, Depth: l.depth, Count: n}
-		if e.o.regions != nil {
-			name, found := e.o.regionOf(lo, lo+uint64(len(code)))
-			if !found {
-				continue
-			}
-			b.Function = name
-		}
-		if n == 0 || given[at] {
+		b, wanted := e.within(f, lo, lo+uint64(len(r.Code)))
+		if !wanted || n == 0 || given[at] {
 			continue
 		}
 		given[at] = why == ""
 		e.stats.loop(l, why)
-		b.Instructions, b.Blocks, b.Exits = len(r.Insts), r.Blocks, r.Exits
-		if why != "" || b.Instructions < e.opts.Min || e.opts.Max > 0 && b.Instructions > e.opts.Max {
+		b.Code, b.Instructions, b.Count = r.Code, len(r.Insts), n
+		b.Blocks, b.Entry, b.Exits, b.Depth = r.Blocks, r.Entry, r.Exits, l.depth
+		if why != "" || !e.opts.takes(&b) {
 			continue
 		}
 		if last := w.blockLast(at.hi); last.terminated() {
 			b.Terminator = e.terminator(f, last)
 		}
 		b.Source = e.lines.at(b.Addr + uint64(r.Entry))
-		b.Relocated = f.where.relocated(lo, lo+uint64(len(code)))
-		e.stats.Blocks++
-		if err := e.yield(&b); err != nil {
+		if err := e.handOut(f, &b); err != nil {
 			return err
 		}
 	}
