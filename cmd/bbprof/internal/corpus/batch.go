@@ -239,9 +239,9 @@ func (j *batchJob) finished(shard batch.Shard, stderr io.Writer) (busy int, err 
 	if len(j.dest.columns) > 0 {
 		schema, _, _ = j.schema.Select(j.dest.columns)
 	}
-	busy, unchecked, err := batch.Finished(j.dest.path(), j.dest.format, schema, j.in, shard, j.run)
+	busy, unchecked, err := batch.Finished(j.dest.out.File, j.dest.format, schema, j.in, shard, j.run)
 	for _, what := range unchecked {
-		fmt.Fprintf(stderr, "bbprof: warning: %s: %s\n", j.dest.path(), what)
+		fmt.Fprintf(stderr, "bbprof: warning: %s: %s\n", j.dest.out.File, what)
 	}
 	return busy, err
 }
@@ -261,7 +261,7 @@ func (b *batchFlags) measure(std cli.Streams) error {
 	}
 	defer workers.Close()
 
-	end := batchEnd{flags: b, in: j.in, std: std, resumable: j.dest.path() != "" && !j.dest.special}
+	end := batchEnd{flags: b, in: j.in, std: std, resumable: j.dest.out.File != "" && !j.dest.special}
 	end.atStart = workers.SelftestAtStart(ctx, host.Detect(j.cpus.CPUs()...), std.Err, b.Measuring.Unroll != nil)
 	clock, _ := workers[0].Clock() // all cores are of one kind, so the clocks are the same
 	j.run.Selftest, j.run.Clock = end.atStart, string(clock)

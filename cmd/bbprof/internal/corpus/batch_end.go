@@ -34,7 +34,11 @@ type batchEnd struct {
 func (e *batchEnd) exit(err error) error {
 	pipe := errors.Is(err, syscall.EPIPE) // the reader closed the pipe, like head
 	if !pipe {
-		e.report(e.flags.out.Notes(e.std))
+		notes := e.flags.out.Notes(e.std)
+		e.tally.Report(notes)
+		if e.atStart != "" {
+			fmt.Fprintf(notes, "bbprof: selftest at start: %s\n", e.atStart)
+		}
 		e.in.Ignored().Warn(e.std.Err)
 		err = e.why(err)
 	}
@@ -45,13 +49,6 @@ func (e *batchEnd) exit(err error) error {
 		}
 	}
 	return err
-}
-
-func (e *batchEnd) report(w io.Writer) {
-	e.tally.Report(w)
-	if e.atStart != "" {
-		fmt.Fprintf(w, "bbprof: selftest at start: %s\n", e.atStart)
-	}
 }
 
 // why reports what stopped the run before the end of its input, and returns its exit code.

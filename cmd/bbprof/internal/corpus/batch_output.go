@@ -22,8 +22,6 @@ type destination struct {
 	complete bool   // exists already, with no journal to resume
 }
 
-func (d destination) path() string { return d.out.File }
-
 // resolve replaces a symbolic link given to -o by its target, and reports it.
 func (b *batchFlags) resolve(stderr io.Writer) error {
 	if info, err := os.Stat(b.out.File); err == nil && !info.Mode().IsRegular() {
@@ -39,17 +37,17 @@ func (b *batchFlags) resolve(stderr io.Writer) error {
 
 func (b *batchFlags) destination() (d destination, err error) {
 	d = destination{batchFlags: b, journal: b.out.File}
-	if d.path() == "" {
+	if d.out.File == "" {
 		return d, nil
 	}
-	info, statErr := os.Stat(d.path())
+	info, statErr := os.Stat(d.out.File)
 	switch {
 	case statErr == nil && info.IsDir():
-		return d, fmt.Errorf("-o %s is a directory; name a file", d.path())
+		return d, fmt.Errorf("-o %s is a directory; name a file", d.out.File)
 	case statErr == nil && !info.Mode().IsRegular():
 		d.special = true
 		if b.resume {
-			return d, fmt.Errorf("-o %s is not a file that a run could continue", d.path())
+			return d, fmt.Errorf("-o %s is not a file that a run could continue", d.out.File)
 		}
 		return d, nil
 	}
@@ -58,12 +56,12 @@ func (b *batchFlags) destination() (d destination, err error) {
 		d.journal += ".journal"
 		_, err := os.Lstat(d.journal)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // the name may be too long
-			return d, fmt.Errorf("-o %s: rows are gathered in a file beside it: %w", d.path(), err)
+			return d, fmt.Errorf("-o %s: rows are gathered in a file beside it: %w", d.out.File, err)
 		}
 		d.complete = b.resume && there && err != nil
 	}
 	if there && !b.resume && !b.overwrite {
-		return d, fmt.Errorf("-o %s: it is there already, with %d bytes; -resume continues it, -overwrite replaces it", d.path(), info.Size())
+		return d, fmt.Errorf("-o %s: it is there already, with %d bytes; -resume continues it, -overwrite replaces it", d.out.File, info.Size())
 	}
 	return d, nil
 }
@@ -92,10 +90,10 @@ func (d destination) resumed(schema resultfile.Schema, run resultfile.Run, stder
 
 func (d destination) create(schema resultfile.Schema, stdout io.Writer) (*batch.Output, error) {
 	switch {
-	case d.path() == "":
+	case d.out.File == "":
 		return batch.Pipe(stdout, d.format, schema, d.columns, d.unordered)
 	case d.special:
-		f, err := os.OpenFile(d.path(), os.O_WRONLY, 0) // closed when the process ends
+		f, err := os.OpenFile(d.out.File, os.O_WRONLY, 0) // closed when the process ends
 		if err != nil {
 			return nil, err
 		}
@@ -111,16 +109,16 @@ func (d destination) finish(out *batch.Output) error {
 			return err
 		}
 	}
-	if d.journal == d.path() || d.path() == "" || d.special {
+	if d.journal == d.out.File || d.out.File == "" || d.special {
 		return nil
 	}
 	if err := out.InPlace(); err != nil {
 		return err
 	}
 	rows := convertCmd{files: []string{d.journal}, format: d.format, columns: d.columns}
-	if err := cli.WriteWhole(d.path(), func(w io.Writer) error { return rows.convert(w, os.Stdin) }); err != nil {
+	if err := cli.WriteWhole(d.out.File, func(w io.Writer) error { return rows.convert(w, os.Stdin) }); err != nil {
 		// Not wrapped: bad usage of convert is not the user's.
-		return fmt.Errorf("the results are in %s, but %s could not be made of them: %v", d.journal, d.path(), err)
+		return fmt.Errorf("the results are in %s, but %s could not be made of them: %v", d.journal, d.out.File, err)
 	}
 	if err := out.InPlace(); err != nil {
 		return nil // the journal now belongs to another run

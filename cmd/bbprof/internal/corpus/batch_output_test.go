@@ -22,7 +22,7 @@ func TestConversionFails(t *testing.T) {
 	out := require.Get(batch.Create(d.journal, d.gathered(), resultfile.NewSchema(false, nil), false))(t)
 	defer out.Close()
 	err := d.finish(out)
-	if want := "the results are in " + d.journal + ", but " + d.path() + " could not be made of them: "; err == nil ||
+	if want := "the results are in " + d.journal + ", but " + d.out.File + " could not be made of them: "; err == nil ||
 		!strings.HasPrefix(err.Error(), want) || blockflags.ExitOf(err) != cli.ExitInternal {
 		t.Errorf("%v, exit code %d; want %q, %d", err, blockflags.ExitOf(err), want, cli.ExitInternal)
 	}

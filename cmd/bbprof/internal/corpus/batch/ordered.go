@@ -60,7 +60,7 @@ func (o *orderedRows) keepLast() error {
 			kept = append(kept, r)
 			continue
 		}
-		cells, err := o.read(r.at)
+		cells, err := rowFrom(o.file, r.at, o.in.Lines())
 		if err != nil {
 			return err
 		}
@@ -70,14 +70,6 @@ func (o *orderedRows) keepLast() error {
 	}
 	o.rows = kept
 	return nil
-}
-
-func (o *orderedRows) read(at int64) ([]string, error) {
-	text, err := lineAt(o.file, at)
-	if err != nil {
-		return nil, err
-	}
-	return o.in.Lines().Parse(text, nil)
 }
 
 func (o *orderedRows) pass(f func(row int64, cells []string) error) error {
@@ -134,7 +126,7 @@ func (o *orderedRows) next() (row int64, cells []string, err error) {
 	}
 	next := o.rows[0]
 	o.rows = o.rows[1:]
-	cells, err = o.read(next.at)
+	cells, err = rowFrom(o.file, next.at, o.in.Lines())
 	return next.row, cells, err
 }
 

@@ -140,7 +140,7 @@ func (o *Output) measured(key uint64, hex string) (cells []string, err error) {
 	if !known {
 		return nil, nil
 	}
-	if cells, err = o.store.at(at); err == nil && cells[o.at["hex"]] != hex {
+	if cells, err = rowFrom(o.store.file, at, o.store.lines); err == nil && cells[o.at["hex"]] != hex {
 		cells = nil // a hash collision
 	}
 	return cells, err

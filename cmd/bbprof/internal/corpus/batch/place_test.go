@@ -131,14 +131,13 @@ func TestLinksBeside(t *testing.T) {
 	require.Equal(t, "the secret", "precious", readFile(t, secret))
 }
 
-// TestLineAt: a reread row has no line end, even if the file was saved with CRLF.
-func TestLineAt(t *testing.T) {
-	for text, want := range map[string]string{"90,ok\nc3,ok\n": "90,ok", "90,ok\r\nc3,ok\r\n": "90,ok", "\n": ""} {
-		if got, err := lineAt(strings.NewReader(text), 0); err != nil || got != want {
-			t.Errorf("%q: %q, %v", text, got, err)
-		}
+// TestRowFrom: a reread row has no line end, even if the file was saved with CRLF.
+func TestRowFrom(t *testing.T) {
+	lines := require.Get(resultfile.NewLines(resultfile.CSV, resultfile.SchemaOf([]string{"hex", "status"})))(t)
+	for _, text := range []string{"x90,ok\nc3,ok\n", "x90,ok\r\nc3,ok\r\n"} {
+		require.Equal(t, text, []string{"90", "ok"}, require.Get(rowFrom(strings.NewReader(text), 1, lines))(t))
 	}
-	if got, err := lineAt(strings.NewReader("90,ok"), 0); err == nil || errors.Is(err, io.EOF) {
+	if got, err := rowFrom(strings.NewReader("90,ok"), 0, lines); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("a torn line is %q", got)
 	}
 }

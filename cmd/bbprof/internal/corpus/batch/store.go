@@ -114,21 +114,13 @@ func (s *store) put(text []byte) error {
 	return &WriteError{cmp.Or(err, unchanged(s.path, s.file, s.end))}
 }
 
-func (s *store) at(offset int64) ([]string, error) {
-	text, err := lineAt(s.file, offset)
-	if err != nil {
-		return nil, err
-	}
-	return s.lines.Parse(text, nil)
-}
-
-// lineAt returns the line at an offset, without its end. A file that ends within it is an error, never io.EOF.
-func lineAt(r io.ReaderAt, offset int64) (string, error) {
+// rowFrom reads the row at an offset. A file that ends within it is an error, never io.EOF.
+func rowFrom(r io.ReaderAt, offset int64, lines *resultfile.Lines) ([]string, error) {
 	line, err := bufio.NewReader(io.NewSectionReader(r, offset, math.MaxInt64)).ReadBytes('\n')
 	if err != nil {
-		return "", fmt.Errorf("reading the row at byte %d again: %v", offset, err)
+		return nil, fmt.Errorf("reading the row at byte %d again: %v", offset, err)
 	}
-	return string(resultfile.TrimEnd(line)), nil
+	return lines.Parse(string(resultfile.TrimEnd(line)), nil)
 }
 
 // flush syncs all rows to disk, and checks that the path names them.

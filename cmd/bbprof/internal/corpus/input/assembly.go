@@ -33,7 +33,7 @@ type assemblyReader struct {
 }
 
 // assemblyText adds machine code to a corpus whose header has a column asm and no column of blocks.
-func assemblyText(_ *file, in *bufio.Reader, _ *os.File) (io.ReadCloser, error) {
+func assemblyText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, error) {
 	start, _ := peekUntil(in, func(start []byte) bool { return slices.Contains(start, '\n') })
 	line, _, _ := strings.Cut(string(start), "\n")
 	cells := trimmed(line, ',')

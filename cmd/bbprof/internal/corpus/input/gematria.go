@@ -15,7 +15,7 @@ import (
 
 // gematriaText converts a Gematria file to CSV, with the columns of both kinds of block: the initial state of one,
 // the throughput of the other.
-func gematriaText(_ *file, in *bufio.Reader, _ *os.File) (io.ReadCloser, error) {
+func gematriaText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, error) {
 	if !gematria.StartsRecord(firstBytes(in)) {
 		return nil, nil
 	}

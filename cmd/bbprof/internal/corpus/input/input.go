@@ -151,7 +151,6 @@ func (f *file) start() (err error) {
 		}
 		if text = in; made != nil {
 			text, f.packed = made, true // offsets in the file are not offsets in the text
-			f.closers = append(f.closers, made)
 		}
 	}
 	f.reader, err = newReader(text, f.column, f.path != "")
@@ -167,7 +166,7 @@ func (f *file) close() {
 
 // formats lists what a file may hold besides columns of hexadecimal text. Each function returns such text for a
 // file in its format; for any other it returns nil and consumes nothing.
-var formats = []func(f *file, in *bufio.Reader, opened *os.File) (text io.ReadCloser, err error){parquetText, gematriaText, snippetText, assemblyText}
+var formats = []func(f *file, in *bufio.Reader, opened *os.File) (text io.Reader, err error){parquetText, gematriaText, snippetText, assemblyText}
 
 type countingReader struct {
 	from io.Reader
@@ -345,7 +344,10 @@ func (in *Input) Next() (Row, error) {
 		if i, ok := in.places[AddressColumn]; ok && i < len(row.Carried) {
 			readable := false
 			if row.At, readable = Address(row.Carried[i]); !readable {
-				in.note(func(i *Ignored) { i.Address(fmt.Sprintf("%s:%d", row.File, row.Line)) })
+				in.note(func(i *Ignored) {
+					i.unplaced++
+					i.first = cmp.Or(i.first, fmt.Sprintf("%s:%d", row.File, row.Line))
+				})
 			}
 		}
 		if i := slices.Index(f.spread, notCarried); i >= 0 && i < len(cells) {
@@ -372,12 +374,6 @@ type Ignored struct {
 	first             string // place of the first in unplaced
 	opened            int    // a quote is not closed on its line
 	firstOpen         string
-}
-
-// Address counts a row with an invalid address, at the given place; its block has none.
-func (i *Ignored) Address(where string) {
-	i.unplaced++
-	i.first = cmp.Or(i.first, where)
 }
 
 // Warn reports them, if any.

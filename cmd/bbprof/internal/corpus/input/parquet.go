@@ -14,15 +14,7 @@ import (
 type generatedReader struct {
 	ready bytes.Buffer
 	err   error
-	more  func()   // adds to ready, or sets err
-	from  *os.File // to close, may be nil
-}
-
-func (m *generatedReader) Close() error {
-	if m.from == nil {
-		return nil
-	}
-	return m.from.Close()
+	more  func() // adds to ready, or sets err
 }
 
 func (m *generatedReader) Read(p []byte) (int, error) {
@@ -52,7 +44,7 @@ func newTable(names []string, next func() ([]string, error)) *generatedReader {
 
 // parquetText presents a Parquet table as CSV. A pipe is first copied to an unnamed file, because the table's
 // description comes last.
-func parquetText(f *file, in *bufio.Reader, opened *os.File) (_ io.ReadCloser, err error) {
+func parquetText(f *file, in *bufio.Reader, opened *os.File) (_ io.Reader, err error) {
 	if magic, _ := in.Peek(len(parquet.Magic)); string(magic) != parquet.Magic || f.packed {
 		return nil, nil
 	}
@@ -60,20 +52,18 @@ func parquetText(f *file, in *bufio.Reader, opened *os.File) (_ io.ReadCloser, e
 		if opened, err = parquet.Kept(in); err != nil {
 			return nil, err
 		}
+		f.closers = append(f.closers, opened)
 	}
 	table, err := parquet.Open(opened)
 	if err != nil {
-		opened.Close()
 		return nil, err
 	}
 	rows := int64(0)
-	text := newTable(table.Names(), func() ([]string, error) {
+	return newTable(table.Names(), func() ([]string, error) {
 		rows++
 		f.raw.n = table.Size() * rows / max(table.Rows(), 1) // for progress
 		return table.Next()
-	})
-	text.from = opened
-	return text, nil
+	}), nil
 }
 
 // put adds a line. It quotes all cells, so that the line never looks blank or like a comment.

@@ -12,7 +12,7 @@ import (
 )
 
 // snippetText is a snippet of llvm-exegesis, which is a file of assembly that begins with annotations, as a row.
-func snippetText(_ *file, in *bufio.Reader, _ *os.File) (io.ReadCloser, error) {
+func snippetText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, error) {
 	if !startsSnippet(in) {
 		return nil, nil
 	}
@@ -44,7 +44,7 @@ func snippetText(_ *file, in *bufio.Reader, _ *os.File) (io.ReadCloser, error) {
 		at = fmt.Sprintf("%#x", *start.At)
 	}
 	row := fmt.Sprintf("hex,%s,%s\n%x,%s,%s\n", SetColumn, AddressColumn, code, strings.ReplaceAll(start.Set.String(), ",", ";"), at)
-	return io.NopCloser(strings.NewReader(row)), nil
+	return strings.NewReader(row), nil
 }
 
 // startsSnippet reports whether an annotation stands among the comments and directives that a text begins with.

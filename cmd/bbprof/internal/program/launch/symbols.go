@@ -51,8 +51,9 @@ func (e *Executable) functions() (defined []Function, imported []string, strippe
 		typed[s.Value] = typed[s.Value] || elf.ST_TYPE(s.Info) == elf.STT_FUNC
 	}
 	for _, s := range all {
+		inCode := int(s.Section) < len(e.code) && e.code[s.Section]
 		switch kind := elf.ST_TYPE(s.Info); {
-		case kind == elf.STT_NOTYPE && s.Value != 0 && !typed[s.Value] && e.executes(s): // assembly without .type
+		case kind == elf.STT_NOTYPE && s.Value != 0 && !typed[s.Value] && inCode: // assembly without .type
 			defined = append(defined, Function{Name: s.Name, Addr: s.Value})
 		case kind != elf.STT_FUNC:
 		case s.Section == elf.SHN_UNDEF:
@@ -66,11 +67,6 @@ func (e *Executable) functions() (defined []Function, imported []string, strippe
 	})
 	slices.Sort(imported)
 	return slices.Compact(defined), slices.Compact(imported), stripped, err
-}
-
-// executes reports whether a symbol is in a section of code.
-func (e *Executable) executes(s elf.Symbol) bool {
-	return int(s.Section) < len(e.code) && e.code[s.Section]
 }
 
 func symbols(path string) (all []elf.Symbol, stripped bool, err error) {
