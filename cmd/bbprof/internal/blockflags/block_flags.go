@@ -116,10 +116,8 @@ func Assemble(text string) ([]byte, assemble.Start, error) {
 		return nil, start, err
 	}
 	tool, err := assemble.New()
-	if errors.Is(err, assemble.ErrMissing) {
+	if err != nil {
 		return nil, start, &verdict.HostError{Missing: err.Error(), Remedy: assemble.Remedy}
-	} else if err != nil {
-		return nil, start, err
 	}
 	code, err := tool.Block(context.Background(), text)
 	return code, start, err

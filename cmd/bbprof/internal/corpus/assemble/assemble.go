@@ -50,7 +50,7 @@ type Assembler struct {
 	args []string
 }
 
-// New returns an installed assembler: GNU as, llvm-mc, or an llvm-mc with a version in its name.
+// New returns an installed assembler: GNU as, llvm-mc, or an llvm-mc with a version in its name; else ErrMissing.
 func New() (*Assembler, error) {
 	if p, err := exec.LookPath("as"); err == nil {
 		return &Assembler{p, "as", []string{"--64"}}, nil

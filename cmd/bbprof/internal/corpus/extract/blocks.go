@@ -118,7 +118,7 @@ func (e *extraction) give(f *function, b bounds) error {
 	block.Source = e.lines.at(block.Addr)
 	if e.opts.Depths {
 		if e.depths == nil {
-			e.depths = e.w.depths()
+			_, e.depths = e.w.loops()
 		}
 		block.Depth = e.depths[b.start]
 	}

@@ -16,15 +16,14 @@ type natural struct {
 	head      int
 	lo, hi    int // of its blocks
 	blocks    map[int]bool
-	depth     int  // number of loops that hold it, its own included
 	innermost bool // it holds no other
 	indirect  bool // it has an indirect jump
 	calls     bool
 }
 
-// loops lists the function's natural loops by address. A block without a direct predecessor is taken as a target of each indirect jump, such as a
+// loops lists the function's natural loops by address, and how many of them each block is in, by offset. A block without a direct predecessor is taken as a target of each indirect jump, such as a
 // case of a switch, or else as an entry.
-func (w *walker) loops() (list []natural) {
+func (w *walker) loops() (list []natural, depth map[int]int) {
 	var blocks, indirect []int
 	to, from := map[int][]int{}, map[int][]int{}
 	ends, calls := map[int]int{}, map[int]bool{}
@@ -111,7 +110,7 @@ func (w *walker) loops() (list []natural) {
 			add(head)
 		}
 	}
-	depth := map[int]int{} // by block
+	depth = map[int]int{}
 	for i := range list {
 		for b := range list[i].blocks {
 			depth[b]++
@@ -119,22 +118,10 @@ func (w *walker) loops() (list []natural) {
 	}
 	for i := range list {
 		l := &list[i]
-		l.depth = depth[l.head]
 		l.innermost = !slices.ContainsFunc(list, func(o natural) bool { return len(o.blocks) < len(l.blocks) && l.blocks[o.head] })
 	}
 	slices.SortFunc(list, func(a, b natural) int { return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(b.hi, a.hi)) })
-	return list
-}
-
-// depths returns, by offset, how many natural loops each block of the function is in.
-func (w *walker) depths() map[int]int {
-	depths := map[int]int{}
-	for _, l := range w.loops() {
-		for b := range l.blocks {
-			depths[b]++
-		}
-	}
-	return depths
+	return list, depth
 }
 
 // retreats lists the targets of edges that lead back to a block on the way to where they start, in a search from the entries. Among them are
@@ -179,7 +166,8 @@ func (e *extraction) giveLoops(f *function) error {
 	w := &e.w
 	type place struct{ lo, hi, head int }
 	given := map[place]bool{} // of two ways round, one of which calls, both loops are the other
-	for _, l := range w.loops() {
+	loops, depth := w.loops()
+	for _, l := range loops {
 		r, from, why := l.region(w.code)
 		lo, at := f.lo+uint64(from), place{from, from + len(r.Code), l.head}
 		n := uint64(1)
@@ -193,7 +181,7 @@ func (e *extraction) giveLoops(f *function) error {
 		given[at] = why == ""
 		e.stats.loop(l, why)
 		b.Code, b.Instructions, b.Count = r.Code, len(r.Insts), n
-		b.Blocks, b.Entry, b.Exits, b.Depth = r.Blocks, r.Entry, r.Exits, l.depth
+		b.Blocks, b.Entry, b.Exits, b.Depth = r.Blocks, r.Entry, r.Exits, depth[l.head]
 		if why != "" || !e.opts.takes(&b) {
 			continue
 		}

@@ -141,10 +141,8 @@ func assembly(ctx context.Context, name string, one func(string, io.ReaderAt, []
 		return err
 	}
 	as, err := assemble.New()
-	if errors.Is(err, assemble.ErrMissing) {
+	if err != nil {
 		return &verdict.HostError{Missing: err.Error(), Remedy: "install one (Debian: apt-get install binutils), or assemble " + name + " elsewhere"}
-	} else if err != nil {
-		return err
 	}
 	object, err := as.Object(ctx, assemble.Source(text))
 	if bad := (*assemble.Error)(nil); errors.As(err, &bad) {

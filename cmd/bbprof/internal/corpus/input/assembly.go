@@ -42,10 +42,8 @@ func assemblyText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, error) {
 		return nil, nil
 	}
 	tool, err := assemble.New()
-	if errors.Is(err, assemble.ErrMissing) {
+	if err != nil {
 		return nil, fmt.Errorf("its blocks are in a column %s, and %w; %s", asmColumn, err, assemble.Remedy)
-	} else if err != nil {
-		return nil, err
 	}
 	a := &assemblyReader{in: &LineSource{Reader: in}, tool: tool, asm: at}
 	a.more = a.assemble

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -38,6 +37,7 @@ type Visit struct {
 	Of            uint64 // number of visits it was drawn from
 	Skipped       uint64 // iterations of a loop, from its start on, that come before the state
 	Before, After initial.Captured
+	Steps         int // instructions from Before to After
 }
 
 type Options struct {
@@ -87,8 +87,8 @@ func Run(ctx context.Context, c launch.Command, blocks []Block, o Options, yield
 	}
 	for i, w := range k.sites {
 		for _, v := range w.inOrder() {
-			one := Visit{Block: i, Number: v.number, Of: w.sampler.seen, Skipped: v.skipped, Before: v.before, After: v.after}
-			if err := yield(one); err != nil {
+			v.Block, v.Of = i, w.sampler.seen
+			if err := yield(*v); err != nil {
 				return r, err
 			}
 		}
@@ -99,6 +99,7 @@ func Run(ctx context.Context, c launch.Command, blocks []Block, o Options, yield
 
 type site struct {
 	Block
+	Outcome
 	insts   []asm.Inst
 	exits   []uint64 // of a loop, where control goes when it leaves, in memory
 	first   int      // instruction, of a loop its header's
@@ -107,16 +108,14 @@ type site struct {
 	each    float64  // instructions of a loop's iteration
 	endless bool     // a loop whose end did not come in time
 	sampler *sampler
-	kept    []*visit // nil where none could be captured
-	out     string
-	lost    map[string]int
+	kept    []*Visit // nil where none could be captured
 }
 
 func (w *site) after(in *asm.Inst) uint64 { return w.base + uint64(in.Offset+len(in.Bytes)) }
 
-func (w *site) inOrder() []*visit {
-	list := slices.DeleteFunc(slices.Clone(w.kept), func(v *visit) bool { return v == nil })
-	slices.SortFunc(list, func(a, b *visit) int { return cmp.Compare(a.number, b.number) })
+func (w *site) inOrder() []*Visit {
+	list := slices.DeleteFunc(slices.Clone(w.kept), func(v *Visit) bool { return v == nil })
+	slices.SortFunc(list, func(a, b *Visit) int { return cmp.Compare(a.Number, b.Number) })
 	return list
 }
 
@@ -131,7 +130,7 @@ type session struct {
 
 func (k *session) run(c launch.Command, blocks []Block) (*debuggee.End, error) {
 	for _, b := range blocks {
-		k.sites = append(k.sites, &site{Block: b, sampler: newSampler(k.options.Samples, k.options.Seed, b.Offset), lost: map[string]int{}})
+		k.sites = append(k.sites, &site{Block: b, sampler: newSampler(k.options.Samples, k.options.Seed, b.Offset), Outcome: Outcome{Lost: map[string]int{}}})
 	}
 	if !k.options.Random {
 		if err := k.FixRandom(); err != nil {
@@ -172,11 +171,11 @@ func (k *session) run(c launch.Command, blocks []Block) (*debuggee.End, error) {
 func (k *session) watch(w *site, objects map[string]uint64) error {
 	insts, exits, err := w.decode()
 	if r := (*verdict.Rejection)(nil); errors.As(err, &r) {
-		w.out = fmt.Sprintf("%s: %s", r.Reason, r.Detail)
+		w.Out = fmt.Sprintf("%s: %s", r.Reason, r.Detail)
 		return nil
 	}
 	if err != nil {
-		w.out = err.Error()
+		w.Out = err.Error()
 		return nil
 	}
 	path, err := filepath.Abs(w.File)
@@ -195,11 +194,11 @@ func (k *session) watch(w *site, objects map[string]uint64) error {
 	code := make([]byte, len(w.Code))
 	switch {
 	case !ok:
-		w.out = "its file is not loaded when the program's own code begins"
+		w.Out = "its file is not loaded when the program's own code begins"
 	case k.Code(w.base, code) < len(code) || string(code) != string(w.Code):
-		w.out = "other bytes are at its address in the program"
+		w.Out = "other bytes are at its address in the program"
 	case k.at[w.at] != nil:
-		w.out = "it is listed twice"
+		w.Out = "it is listed twice"
 	default:
 		k.at[w.at] = w
 		return k.Break(w.at)
@@ -272,9 +271,9 @@ func (k *session) visited(w *site, thread int) error {
 		return err
 	}
 	if v == nil {
-		w.lost[why]++
+		w.Lost[why]++
 	} else {
-		v.number = w.sampler.seen
+		v.Number = w.sampler.seen
 		for len(w.kept) <= slot {
 			w.kept = append(w.kept, nil)
 		}
@@ -307,8 +306,8 @@ func (k *session) report(end *debuggee.End) (r Report) {
 	}
 	r.Threads, r.Children = k.Born()
 	for _, w := range k.sites {
-		kept := len(w.inOrder())
-		r.Blocks = append(r.Blocks, Outcome{Visits: w.sampler.seen, Kept: kept, Out: w.out, Lost: maps.Clone(w.lost)})
+		w.Visits, w.Kept = w.sampler.seen, len(w.inOrder())
+		r.Blocks = append(r.Blocks, w.Outcome)
 	}
 	return r
 }

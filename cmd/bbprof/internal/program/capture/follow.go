@@ -21,13 +21,6 @@ const (
 	userEnd = 1 << 47
 )
 
-type visit struct {
-	number        uint64
-	skipped       uint64 // iterations
-	steps         int
-	before, after initial.Captured
-}
-
 type follower struct {
 	*session
 	*debuggee.Process // the program, or a copy of it
@@ -46,7 +39,7 @@ type touchedPage struct {
 
 // follow executes a block at whose first instruction a thread of a process stands, and records the states before and after. If it
 // returns neither visit nor error, the string says why.
-func (k *session) follow(p *debuggee.Process, w *site, thread int) (*visit, string, error) {
+func (k *session) follow(p *debuggee.Process, w *site, thread int) (*Visit, string, error) {
 	f := follower{session: k, Process: p, w: w, thread: thread, pages: map[uint64]*touchedPage{}}
 	code := make([]byte, len(w.Code))
 	if p.Code(w.base, code) < len(code) || string(code) != string(w.Code) {
@@ -70,10 +63,10 @@ func (k *session) follow(p *debuggee.Process, w *site, thread int) (*visit, stri
 	if branch, ok := asm.TrailingBranch(w.insts); w.Entry == nil && ok && branch.ToStart() {
 		f.readBeside()
 	}
-	v := &visit{steps: f.executed, before: k.layout.captured(start), after: k.layout.captured(end)}
+	v := &Visit{Steps: f.executed, Before: k.layout.captured(start), After: k.layout.captured(end)}
 	for _, addr := range slices.Sorted(maps.Keys(f.pages)) {
 		t := f.pages[addr]
-		v.before.Pages = append(v.before.Pages, initial.Page{Address: addr, Writable: t.writable, Data: t.data})
+		v.Before.Pages = append(v.Before.Pages, initial.Page{Address: addr, Writable: t.writable, Data: t.data})
 		if !t.written {
 			continue
 		}
@@ -82,7 +75,7 @@ func (k *session) follow(p *debuggee.Process, w *site, thread int) (*visit, stri
 			return nil, "", err
 		}
 		if now.Data != t.data {
-			v.after.Pages = append(v.after.Pages, now)
+			v.After.Pages = append(v.After.Pages, now)
 		}
 	}
 	return v, "", nil

@@ -25,7 +25,7 @@ const (
 )
 
 // take takes a visit of a block, or of a loop, at whose first instruction a thread stands. inside: the program has not left the loop.
-func (k *session) take(w *site, thread int) (v *visit, inside bool, why string, err error) {
+func (k *session) take(w *site, thread int) (v *Visit, inside bool, why string, err error) {
 	if w.Entry == nil {
 		v, why, err = k.follow(k.Process, w, thread)
 		return v, false, why, err
@@ -42,7 +42,7 @@ func (k *session) take(w *site, thread int) (v *visit, inside bool, why string, 
 }
 
 // last takes a visit of a loop from the last of its iterations that can be stepped on.
-func (k *session) last(w *site, thread int) (v *visit, why string, err error) {
+func (k *session) last(w *site, thread int) (v *Visit, why string, err error) {
 	c, left, why, err := k.ahead(w, thread, math.MaxInt64)
 	if c != nil {
 		c.Close()
@@ -53,10 +53,10 @@ func (k *session) last(w *site, thread int) (v *visit, why string, err error) {
 	for take := min(left, max(1, uint64(nearSteps/w.each))); v == nil && take > 0 && err == nil; take /= closer {
 		if c, _, why, err = k.ahead(w, thread, left-take); c != nil {
 			if v, why, err = k.follow(c, w, c.ID()); v != nil {
-				v.skipped, w.each = left-take, float64(v.steps)/float64(take)
+				v.Skipped, w.each = left-take, float64(v.Steps)/float64(take)
 			}
 			c.Close()
-			if shorter := max(1, take/mapping.ShortShare); v != nil && v.steps*int(take-shorter)/int(take) < mapping.LeastSteps {
+			if shorter := max(1, take/mapping.ShortShare); v != nil && v.Steps*int(take-shorter)/int(take) < mapping.LeastSteps {
 				return nil, tooShort, nil
 			}
 		}
