@@ -82,21 +82,16 @@ func (j *Journal) read(by string) error {
 	if err != nil {
 		return err
 	}
-	header := by + "\n"
-	if len(text) < len(header) && bytes.HasPrefix([]byte(header), text) { // it is new, or was cut short at once
-		if err := j.file.Truncate(0); err != nil {
+	header := []byte(by + "\n")
+	at, whole := len(header), bytes.HasPrefix(text, header)
+	if !whole && bytes.HasPrefix(header, text) { // it is new, or was cut short at once
+		if _, err := j.file.WriteAt(header, 0); err != nil {
 			return err
 		}
-		_, err := j.file.WriteAt([]byte(header), 0)
-		if err == nil {
-			_, err = j.file.Seek(0, io.SeekEnd)
-		}
-		return err
-	}
-	if made, _, _ := bytes.Cut(text, []byte("\n")); string(made) != by {
+	} else if !whole {
+		made, _, _ := bytes.Cut(text, []byte("\n"))
 		return fmt.Errorf("it was left by another run, and what both measured must not mix: %.300s, here %.300s; remove it to start again", made, by)
 	}
-	at, whole := len(header), true
 	for whole {
 		var stream bytes.Buffer
 		frames := 0
@@ -180,7 +175,6 @@ func (j *Journal) Take(key string) (value any, ok bool) {
 	return list[0], true
 }
 
-// Keep puts an answer on file.
 func (j *Journal) Keep(key string, value any) error {
 	if j == nil {
 		return nil

@@ -211,7 +211,6 @@ func listStates(name string, w io.Writer) error {
 	return r.WriteIndex(w)
 }
 
-// what names what is captured.
 func (c *captureCmd) what() string {
 	if c.loops {
 		return "loop"

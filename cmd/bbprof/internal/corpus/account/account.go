@@ -62,7 +62,6 @@ func (m Missed) branches() float64 { return mispredictCycles * m.Branches }
 
 func (m Missed) cycles() float64 { return m.loads() + m.branches() }
 
-// A Table is the result.
 type Table struct {
 	Run
 	Cycles       float64 `json:"cycles"`           // of the median run

@@ -171,7 +171,6 @@ func (a *Assembler) Blocks(ctx context.Context, texts []string) ([]Result, error
 	return results, nil
 }
 
-// Object assembles a source file to an object file.
 func (a *Assembler) Object(ctx context.Context, source string) ([]byte, error) {
 	object, complaints, err := a.assemble(ctx, source)
 	if err == nil && len(complaints) > 0 {

@@ -9,7 +9,6 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// Syntax is a notation of assembly.
 type Syntax string
 
 const (
@@ -23,7 +22,6 @@ func Syntaxes() []Syntax { return []Syntax{Intel, ATT, Go} }
 // Mark follows an instruction that is in Intel syntax because no other writer here supports it.
 const Mark = " (intel)"
 
-// Text formats an instruction in some syntax.
 func Text(in *asm.Inst, syntax Syntax) string {
 	if syntax == Intel || syntax == "" {
 		return in.Text()

@@ -21,7 +21,6 @@ const (
 	maxNamesTable = 1 << 26
 )
 
-// starts returns the beginning of a file.
 func starts(r io.ReaderAt, n int) string {
 	start := make([]byte, n)
 	n, _ = r.ReadAt(start, 0)

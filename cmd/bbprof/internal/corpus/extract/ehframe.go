@@ -79,7 +79,6 @@ func (r *frameReader) unsigned(size int) uint64 {
 	return binary.LittleEndian.Uint64(word[:])
 }
 
-// skipLEB skips a LEB128 number.
 func (r *frameReader) skipLEB() {
 	for r.unsigned(1)&0x80 != 0 {
 	}

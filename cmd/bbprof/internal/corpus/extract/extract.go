@@ -33,7 +33,6 @@ const (
 
 func Cuts() []Cut { return []Cut{CutLeader, CutTransfer} }
 
-// Options select the blocks.
 type Options struct {
 	Cut     Cut
 	Func    *regexp.Regexp // matches the demangled name; nil: all

@@ -274,7 +274,6 @@ func NewSchema(disasm bool, carried []string) Schema {
 	return append(s, own[firstColumns:]...)
 }
 
-// arrange copies the cells with these indices.
 func arrange(cells []string, indices []int, into []string) []string {
 	into = into[:0]
 	for _, at := range indices {

@@ -200,7 +200,6 @@ func (r *Rows) All() iter.Seq2[Row, error] { return Each(r.Next) }
 // Header returns the header as a row: in some files of blocks and cycles it is data.
 func (r *Rows) Header() Row { return Row{0, r.Schema.Names(), r} }
 
-// Copy writes all rows and closes the writer.
 func (r *Rows) Copy(to Writer) error {
 	for row, err := range r.All() {
 		if err == nil {

@@ -38,7 +38,6 @@ type chunk struct {
 	firstVisit, firstPage int // global indices of its first ones
 }
 
-// chunkData is a chunk of visits in memory.
 type chunkData struct {
 	visits []visit
 	pages  []byte
@@ -154,7 +153,6 @@ func (r *Reader) About() About { return r.about }
 // Index lists all visits in file order.
 func (r *Reader) Index() []Entry { return r.index }
 
-// At returns the visit with a number.
 func (r *Reader) At(id int) (Visit, error) {
 	if id < 1 || id > len(r.index) {
 		return Visit{}, &Error{Subject: r.name, Problem: fmt.Sprintf("no state %d: it holds %d", id, len(r.index)), Remedy: "bbprof capture -index lists them"}

@@ -49,7 +49,6 @@ type About struct {
 	Samples int      `json:"samples"` // requested per block
 }
 
-// Error reports a bad file.
 type Error = words.Error
 
 // The archive's files in order; chunks stand between the two.

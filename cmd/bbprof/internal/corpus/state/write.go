@@ -24,7 +24,6 @@ type Writer struct {
 	index           []Entry
 }
 
-// NewWriter starts a file.
 func NewWriter(w io.Writer, about About) (*Writer, error) {
 	s := &Writer{zip: zip.NewWriter(w), known: map[[sha256.Size]byte]uint32{}}
 	text, err := json.Marshal(versionedAbout{version, about})
@@ -34,7 +33,6 @@ func NewWriter(w io.Writer, about About) (*Writer, error) {
 	return s, err
 }
 
-// versionedAbout is the content of aboutFile.
 type versionedAbout struct {
 	Version int `json:"version"`
 	About
@@ -122,7 +120,6 @@ type File struct {
 	out  *bufio.Writer
 }
 
-// Create starts a file.
 func Create(name string, about About) (*File, error) {
 	file, err := atomicfile.Create(name, "capturing", 0o600)
 	if err != nil {
@@ -145,5 +142,4 @@ func (f *File) Close() error {
 	return f.file.Commit()
 }
 
-// Abort removes the unfinished file.
 func (f *File) Abort() { f.file.Abort() }

@@ -117,7 +117,6 @@ func (f *follower) steps(start debuggee.State) (why string, err error) {
 	}
 }
 
-// instAt returns the instruction at an address.
 func (w *site) instAt(addr uint64) (i int, ok bool) {
 	return slices.BinarySearchFunc(w.insts, addr, func(in asm.Inst, addr uint64) int { return cmp.Compare(w.base+uint64(in.Offset), addr) })
 }

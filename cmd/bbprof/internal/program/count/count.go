@@ -486,7 +486,6 @@ func (s *session) enter(f frame) error {
 	return s.Break(f.back)
 }
 
-// passOver runs a call to its return.
 func (s *session) passOver(f frame, thread int) error {
 	if err := s.enter(f); err != nil {
 		return err
