@@ -38,11 +38,8 @@ const samplesPerSecond = 10000
 
 // Profile runs the program under valgrind's callgrind, which counts exactly. If valgrind does not know one of its
 // instructions, the program runs again under perf, which samples.
-func (r *Run) Profile(ctx context.Context) (p *Profile, err error) {
-	unknown, err := r.callgrind(ctx, func(files ...string) (err error) {
-		p, err = ReadCallgrind(files...)
-		return err
-	})
+func (r *Run) Profile(ctx context.Context) (*Profile, error) {
+	counted, unknown, err := r.callgrind(ctx, []string{executed})
 	if unknown != "" {
 		r.Note(fmt.Sprintf("valgrind does not know an instruction of %s (%s), so it cannot count; sampling with perf instead",
 			r.Program[0], unknown))
@@ -51,6 +48,7 @@ func (r *Run) Profile(ctx context.Context) (p *Profile, err error) {
 	if err != nil {
 		return nil, err
 	}
+	p := counted[0]
 	if p.Source = "this run"; cpuid.CPU.Supports(cpuid.AVX512F) {
 		r.Note("valgrind hides this CPU's AVX-512, so that libraries may have taken other paths than they do without it")
 	}
@@ -59,11 +57,8 @@ func (r *Run) Profile(ctx context.Context) (p *Profile, err error) {
 
 // Missed runs the program under callgrind with models of the data caches and of a branch predictor, at three times the time of Profile. It counts
 // loads that miss L1, loads that miss L2, and conditional branches that are mispredicted.
-func (r *Run) Missed(ctx context.Context) (missed []*Profile, err error) {
-	unknown, err := r.callgrind(ctx, func(files ...string) (err error) {
-		missed, err = readEvents([]string{"D1mr", "DLmr", "Bcm"}, files...)
-		return err
-	}, "--cache-sim=yes", "--branch-sim=yes", "--LL="+secondLevel())
+func (r *Run) Missed(ctx context.Context) ([]*Profile, error) {
+	missed, unknown, err := r.callgrind(ctx, []string{"D1mr", "DLmr", "Bcm"}, "--cache-sim=yes", "--branch-sim=yes", "--LL="+secondLevel())
 	if unknown != "" {
 		err = &verdict.HostError{Missing: fmt.Sprintf("valgrind does not know an instruction of %s (%s)", r.Program[0], unknown)}
 	}
@@ -80,19 +75,19 @@ func secondLevel() string {
 	return fmt.Sprintf("%d,%d,%d", 1<<(bits.Len(uint(size))-1), ways, line)
 }
 
-// callgrind runs the program and reads what callgrind wrote of each process. unknown are the bytes of the instruction at which valgrind stopped
+// callgrind runs the program and adds up events that callgrind counted in all of its processes. unknown are the bytes of the instruction at which valgrind stopped
 // because it does not know it, if there is one.
-func (r *Run) callgrind(ctx context.Context, read func(files ...string) error, options ...string) (unknown string, err error) {
+func (r *Run) callgrind(ctx context.Context, events []string, options ...string) (counted []*Profile, unknown string, err error) {
 	valgrind, err := exec.LookPath("valgrind")
 	if err != nil {
-		return "", &verdict.HostError{
+		return nil, "", &verdict.HostError{
 			Missing: "no valgrind, which counts what a program executes",
 			Remedy:  "install it (Debian: apt-get install valgrind), or give -perf the text of perf script --show-mmap-events",
 		}
 	}
 	dir, err := os.MkdirTemp("", "bbprof-extract-")
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 	defer os.RemoveAll(dir)
 	options = append(options, "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--trace-children=yes",
@@ -106,7 +101,7 @@ func (r *Run) callgrind(ctx context.Context, read func(files ...string) error, o
 				unknown, _, _ = strings.Cut(after, "\n")
 			}
 		}
-		return unknown, err
+		return nil, unknown, err
 	}
 	for _, pid := range left { // it may still have been writing
 		os.Remove(filepath.Join(dir, fmt.Sprintf("callgrind.%d", pid)))
@@ -117,10 +112,11 @@ func (r *Run) callgrind(ctx context.Context, read func(files ...string) error, o
 		return err != nil || info.Size() == 0
 	})
 	if len(files) == 0 {
-		return "", &InputError{Subject: r.Program[0], Problem: "valgrind counted no instruction",
+		return nil, "", &InputError{Subject: r.Program[0], Problem: "valgrind counted no instruction",
 			Remedy: "programs that the kernel runs with other rights, such as setuid ones, cannot be counted"}
 	}
-	return "", read(files...)
+	counted, err = readEvents(events, files...)
+	return counted, "", err
 }
 
 // Samples runs the program under perf, which samples its address many times a second.
