@@ -129,30 +129,22 @@ func (w *walker) loops() (list []natural, depth map[int]int) {
 func retreats(entries []int, to map[int][]int) (heads []int) {
 	const open, done = 1, 2
 	state := map[int]int{}
-	type place struct{ block, edge int }
-	for _, entry := range entries {
-		for path := []place{{entry, 0}}; len(path) > 0; {
-			p := &path[len(path)-1]
-			if p.edge == 0 {
-				if state[p.block] != 0 {
-					path = path[:len(path)-1]
-					continue
-				}
-				state[p.block] = open
-			}
-			if p.edge == len(to[p.block]) {
-				state[p.block] = done
-				path = path[:len(path)-1]
-				continue
-			}
-			next := to[p.block][p.edge]
-			p.edge++
+	var search func(block int)
+	search = func(block int) {
+		state[block] = open
+		for _, next := range to[block] {
 			switch state[next] {
 			case open:
 				heads = append(heads, next)
 			case 0:
-				path = append(path, place{next, 0})
+				search(next)
 			}
+		}
+		state[block] = done
+	}
+	for _, entry := range entries {
+		if state[entry] == 0 {
+			search(entry)
 		}
 	}
 	return heads

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
 )
 
@@ -53,19 +54,19 @@ type half struct {
 // cached is how many chunks are kept, of 0.6 MB each if visits touch few pages.
 const cached = 16
 
-// Open opens a file and reads its index. An error in its contents is an *Error.
+// Open opens a file and reads its index. An error in its contents is a *words.Error.
 func Open(name string) (*Reader, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, &Error{Subject: name, Problem: "it cannot be read", Remedy: wholeFile(name), Err: errors.Unwrap(err)}
+		return nil, &words.Error{Subject: name, Problem: "it cannot be read", Remedy: wholeFile(name), Err: errors.Unwrap(err)}
 	}
 	info, err := f.Stat()
 	switch {
 	case err != nil:
 	case info.IsDir():
-		err = &Error{Subject: name, Problem: "it is a directory", Remedy: "name a file"}
+		err = &words.Error{Subject: name, Problem: "it is a directory", Remedy: "name a file"}
 	case !info.Mode().IsRegular():
-		err = &Error{Subject: name, Problem: "not a regular file", Remedy: "copy it to one: states are read out of order"}
+		err = &words.Error{Subject: name, Problem: "not a regular file", Remedy: "copy it to one: states are read out of order"}
 	}
 	var r *Reader
 	if err == nil {
@@ -96,9 +97,9 @@ func NewReader(name string, from io.ReaderAt, size int64) (*Reader, error) {
 	archive, err := zip.NewReader(from, size)
 	switch {
 	case string(start[:]) != "PK", err == nil && (len(archive.File) == 0 || archive.File[0].Name != aboutFile):
-		return nil, &Error{Subject: name, Problem: "not a file of captured states", Remedy: "bbprof capture writes such files"}
+		return nil, &words.Error{Subject: name, Problem: "not a file of captured states", Remedy: "bbprof capture writes such files"}
 	case err != nil:
-		return nil, &Error{Subject: name, Problem: "it is cut off, or damaged", Remedy: "capture again, or copy it again", Err: err}
+		return nil, &words.Error{Subject: name, Problem: "it is cut off, or damaged", Remedy: "capture again, or copy it again", Err: err}
 	}
 	return r, r.open(archive.File, size)
 }
@@ -113,7 +114,7 @@ func (r *Reader) open(files []*zip.File, size int64) error {
 		return r.damaged(err)
 	}
 	if about.Version != version {
-		return &Error{Subject: r.name, Problem: fmt.Sprintf("it is of version %d, which this bbprof does not know",
+		return &words.Error{Subject: r.name, Problem: fmt.Sprintf("it is of version %d, which this bbprof does not know",
 			about.Version), Remedy: "use the bbprof that wrote it, or a newer one"}
 	}
 	r.about = about.About
@@ -155,7 +156,7 @@ func (r *Reader) Index() []Entry { return r.index }
 
 func (r *Reader) At(id int) (Visit, error) {
 	if id < 1 || id > len(r.index) {
-		return Visit{}, &Error{Subject: r.name, Problem: fmt.Sprintf("no state %d: it holds %d", id, len(r.index)), Remedy: "bbprof capture -index lists them"}
+		return Visit{}, &words.Error{Subject: r.name, Problem: fmt.Sprintf("no state %d: it holds %d", id, len(r.index)), Remedy: "bbprof capture -index lists them"}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,7 +194,7 @@ func (r *Reader) restore(h *half) (initial.Captured, error) {
 }
 
 func (r *Reader) damaged(err error) error {
-	return &Error{Subject: r.name, Problem: "it is damaged", Remedy: "capture again", Err: err}
+	return &words.Error{Subject: r.name, Problem: "it is damaged", Remedy: "capture again", Err: err}
 }
 
 func (r *Reader) readIndex(text []byte) error {

@@ -10,7 +10,6 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 )
@@ -48,8 +47,6 @@ type About struct {
 	Seed    uint64   `json:"seed"`
 	Samples int      `json:"samples"` // requested per block
 }
-
-type Error = words.Error
 
 // The archive's files in order; chunks stand between the two.
 const (

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
 )
@@ -147,12 +148,12 @@ func TestDamage(t *testing.T) {
 		bad := bytes.Clone(file)
 		bad[i] ^= 1 << (i % 8)
 		got, _, err := read(bad)
-		if err != nil && !errors.As(err, new(*Error)) || err == nil && !cmp.Equal(got, want, whole) {
+		if err != nil && !errors.As(err, new(*words.Error)) || err == nil && !cmp.Equal(got, want, whole) {
 			t.Fatalf("byte %d of %d: %T %v, or read as another", i, len(file), err, err)
 		}
 	}
 	for n := range file {
-		if _, _, err := read(file[:n]); !errors.As(err, new(*Error)) {
+		if _, _, err := read(file[:n]); !errors.As(err, new(*words.Error)) {
 			t.Fatalf("%d of %d bytes: %v", n, len(file), err)
 		}
 	}
@@ -203,7 +204,7 @@ func archive(t testing.TB, about, chunk, index string, visits, pages int) []byte
 	return b.Bytes()
 }
 
-// FuzzRead: reading any file ends in an *Error or in visits, within memory bounded by its size.
+// FuzzRead: reading any file ends in a *words.Error or in visits, within memory bounded by its size.
 func FuzzRead(f *testing.F) {
 	var w Writer
 	for _, v := range visits(3) {
@@ -218,7 +219,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, about, chunk, index string, visits, pages int) {
 		file := archive(t, about, chunk, index, visits, pages)
 		for range 2 {
-			if _, _, err := read(file); err != nil && !errors.As(err, new(*Error)) {
+			if _, _, err := read(file); err != nil && !errors.As(err, new(*words.Error)) {
 				t.Errorf("%T: %v", err, err)
 			}
 			file[len(chunk)%len(file)] ^= byte(len(index))
