@@ -92,7 +92,13 @@ type Stats struct {
 
 // File extracts one file's blocks in address order.
 func File(ctx context.Context, name string, opts Options, stats *Stats, yield func(*Block) error) error {
-	err := file(ctx, name, opts, stats, yield)
+	err := eachObject(ctx, name, stats, func(o *object) error {
+		counts, err := opts.Profile.of(name)
+		if err != nil {
+			return err
+		}
+		return o.extract(opts, counts, yield)
+	})
 	if bad := (*InputError)(nil); opts.Lenient && errors.As(err, &bad) {
 		stats.PassedOver++
 		return nil
@@ -141,16 +147,6 @@ func Readable(names []string) error {
 		f.Close()
 	}
 	return nil
-}
-
-func file(ctx context.Context, name string, opts Options, stats *Stats, yield func(*Block) error) error {
-	return eachObject(ctx, name, stats, func(o *object) error {
-		counts, err := opts.Profile.of(name)
-		if err != nil {
-			return err
-		}
-		return o.extract(opts, counts, yield)
-	})
 }
 
 // eachObject opens the ELF files in a file: one, those of an archive, or what assembly makes.
