@@ -2,7 +2,6 @@ package unroll
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/bbprof/bbprof/asm"
 )
@@ -65,10 +64,6 @@ func (l Loop) Split(iterations int) (copies, turns int) {
 		return l.Bodies.Long, iterations / l.Bodies.Long
 	}
 	return iterations / l.Turns.Long, l.Turns.Long
-}
-
-func (l Loop) String() string {
-	return fmt.Sprintf("%v copies in the body, %v turns, counter in %v", l.Bodies, l.Turns, l.Counter)
 }
 
 const (

@@ -204,17 +204,6 @@ func (m *MappedBlock) Midpoint(read harness.Clock) (im harness.Image, ok bool, e
 // maxPadding is the most padding that aligns two images.
 const maxPadding = 2 * 64
 
-// CodeAround returns the largest part of CodeBytes beside the copies, for any number of copies: at the last of four starts, with
-// the padding of two images.
-func (m *MappedBlock) CodeAround() int {
-	around := m.CodeBytes() - (m.Factors.Short+m.Factors.Long)*m.Size()
-	if m.Offset != nil {
-		return around
-	}
-	const lastStart = 3 * 16
-	return around + (lastStart-m.start)*startStep + maxPadding
-}
-
 // CodeBytes returns the size of the code that runs: bbprof's own at the start of the region and both
 // images, with the small gap between them unless the set-up makes it large.
 func (m *MappedBlock) CodeBytes() int {

@@ -102,20 +102,6 @@ func newTest(mean, se, df float64) Test {
 	return t
 }
 
-// Above returns the p-value of a one-sided test: the probability of at least this mean if the true one is limit.
-func (t Test) Above(limit float64) float64 {
-	switch d := t.Mean - limit; {
-	case math.IsInf(t.Error, 1) || d == 0:
-		return 0.5
-	case t.Error == 0 && d > 0:
-		return 0
-	case t.Error == 0:
-		return 1
-	default:
-		return Student(t.DF).Survival(d / t.Error)
-	}
-}
-
 // Detectable returns the true difference that such a test finds with a probability of power: a share of power of
 // the means around it is significant. It uses Student's distribution for the noncentral one (Chow, Shao and Wang,
 // Sample Size Calculations in Clinical Research, section 3.1).

@@ -46,21 +46,6 @@ func TestOneSampleAtTheEdges(t *testing.T) {
 	}
 }
 
-func TestAbove(t *testing.T) {
-	x := OneSample([]float64{1, 2, 3, 4, 5}) // 3 ± 1.963, standard error 0.7071
-	for _, c := range []struct{ limit, want float64 }{
-		{3, 0.5}, {0, x.P / 2}, {6, 1 - x.P/2}, {x.Low, Level / 2}, {x.High, 1 - Level/2},
-	} {
-		if got := x.Above(c.limit); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("above %v: %v, want %v", c.limit, got, c.want)
-		}
-	}
-	same := OneSample([]float64{3, 3})
-	if same.Above(2.9) != 0 || same.Above(3.1) != 1 || same.Above(3) != 0.5 || OneSample(nil).Above(0) != 0.5 {
-		t.Errorf("of values without scatter: %v %v %v", same.Above(2.9), same.Above(3.1), same.Above(3))
-	}
-}
-
 // TestCrossed: about 5 % of tests of a mean of 0 find a difference, whichever of rows, columns and cells vary. A
 // test that assumes independent cells finds one in most.
 func TestCrossed(t *testing.T) {
