@@ -115,6 +115,18 @@ func (in *Inst) RIPOperand(at uint64) uint64 {
 	return at + uint64(len(in.Bytes)) + uint64(int32(binary.LittleEndian.Uint32(in.Bytes[in.RIPDisp:])))
 }
 
+// MovedBy is the instruction in a place that many bytes further on, with its rip-relative operand, if it has one, where it was; ok is false
+// if that is out of reach.
+func (in *Inst) MovedBy(by int64) (code []byte, ok bool) {
+	if in.RIPDisp == 0 || by == 0 {
+		return in.Bytes, true
+	}
+	disp := int64(in.RIPOperand(0)) - int64(len(in.Bytes)) - by
+	code = slices.Clone(in.Bytes)
+	binary.LittleEndian.PutUint32(code[in.RIPDisp:], uint32(disp))
+	return code, disp == int64(int32(disp))
+}
+
 // Text is the instruction in Intel syntax, lower case, such as "mov rax, qword ptr [rbx+0x8]".
 func (in *Inst) Text() string { return in.raw.text() }
 

@@ -22,10 +22,8 @@ type operand struct {
 	width int64 // bytes accessed, 0 for an address alone
 	align int64 // the alignment that the instruction demands, 1 for none
 
-	// Of a rip-relative operand:
-	field int   // offset of its displacement in the block
-	disp  int64 // as written
-	move  int64 // bytes to add to it
+	in   *asm.Inst // of a rip-relative operand
+	move int64     // bytes to add to its displacement
 }
 
 // wants is the natural alignment of the operand's width; for an address alone, a whole line.

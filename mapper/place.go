@@ -2,7 +2,6 @@ package mapper
 
 import (
 	"cmp"
-	"encoding/binary"
 	"math"
 	"slices"
 
@@ -25,13 +24,10 @@ func Place(code []byte, at *uint64) []byte {
 	} else {
 		align(operands)
 	}
-	moved := code
+	moved := slices.Clone(code)
 	for _, o := range operands {
-		if v := o.disp + o.move; o.move != 0 && v <= math.MaxInt32 {
-			if &moved[0] == &code[0] {
-				moved = slices.Clone(code)
-			}
-			binary.LittleEndian.PutUint32(moved[o.field:], uint32(v))
+		if with, ok := o.in.MovedBy(-o.move); ok {
+			copy(moved[o.in.Offset:], with)
 		}
 	}
 	return moved
@@ -44,9 +40,7 @@ func relativeOperands(insts []asm.Inst) (list []operand) {
 		if in.RIPDisp == 0 {
 			continue
 		}
-		field := in.Bytes[in.RIPDisp:]
-		o := operand{field: in.Offset + in.RIPDisp, disp: int64(int32(binary.LittleEndian.Uint32(field)))}
-		o.at, o.align = int64(in.Offset+len(in.Bytes))+o.disp, max(1, int64(in.Align))
+		o := operand{in: in, at: int64(in.RIPOperand(uint64(in.Offset))), align: max(1, int64(in.Align))}
 		for _, m := range in.Mem {
 			if m.Base == asm.RIP {
 				o.width = max(o.width, int64(m.Width))

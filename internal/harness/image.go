@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -290,21 +289,14 @@ func touchMasked(e *asm.Emitter, in *asm.Inst) {
 // relocate returns an instruction's bytes for address at, with a rip-relative displacement that
 // has the same target as in a block at h.Home().
 func (h Harness) relocate(in *asm.Inst, index int, at uint64) ([]byte, error) {
-	if in.RIPDisp == 0 {
-		return in.Bytes, nil
-	}
-	home := int64(h.Home()+uint64(in.Offset)) - int64(at+h.Shift)
-	code := append([]byte(nil), in.Bytes...)
-	field := code[in.RIPDisp:]
-	disp := int64(int32(binary.LittleEndian.Uint32(field))) + home
-	if disp != int64(int32(disp)) {
+	code, ok := in.MovedBy(int64(at+h.Shift) - int64(h.Home()+uint64(in.Offset)))
+	if !ok {
 		return nil, &verdict.Rejection{
 			Reason: verdict.Unmappable,
-			Detail: h.tooFar(disp - home),
+			Detail: h.tooFar(int64(in.RIPOperand(0)) - int64(len(in.Bytes))),
 			Inst:   in.Verdict(index),
 		}
 	}
-	binary.LittleEndian.PutUint32(field, uint32(disp))
 	return code, nil
 }
 

@@ -1,10 +1,8 @@
 package hunt
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -31,18 +29,13 @@ type piece struct {
 func (b *block) rebuild(pieces []piece) *block {
 	var code []byte
 	for _, p := range pieces {
-		one := p.code
+		one, ok := p.code, true
 		if one == nil {
-			one = b.insts[p.of].Bytes
+			in := &b.insts[p.of]
+			one, ok = in.MovedBy(int64(len(code) - in.Offset))
 		}
-		end := len(code) + len(one)
-		if at := b.insts[p.of].RIPDisp; p.code == nil && at > 0 {
-			disp := b.relative(p.of) - int64(end)
-			if disp < math.MinInt32 || disp > math.MaxInt32 {
-				return nil
-			}
-			one = slices.Clone(one)
-			binary.LittleEndian.PutUint32(one[at:], uint32(disp))
+		if !ok {
+			return nil
 		}
 		code = append(code, one...)
 	}
@@ -55,12 +48,6 @@ func (b *block) rebuild(pieces []piece) *block {
 		return r
 	}
 	return nil
-}
-
-// relative returns where an instruction's rip-relative operand is, counted from the block's start.
-func (b *block) relative(i int) int64 {
-	in := &b.insts[i]
-	return int64(in.Offset+len(in.Bytes)) + int64(int32(binary.LittleEndian.Uint32(in.Bytes[in.RIPDisp:])))
 }
 
 // followed is the number of copies that are simulated. The first is ignored: it reads from the initial state what later

@@ -79,7 +79,7 @@ func (b *block) handsOn(from, to int) bool {
 	place := func(i int, m *asm.Mem) asm.Mem {
 		at := asm.Mem{Base: m.Base, Index: m.Index, Scale: m.Scale, Disp: m.Disp, Segment: m.Segment}
 		if m.Base == asm.RIP {
-			at.Disp = b.relative(i)
+			at.Disp = int64(b.insts[i].RIPOperand(uint64(b.insts[i].Offset)))
 		}
 		return at
 	}

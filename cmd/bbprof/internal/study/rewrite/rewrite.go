@@ -3,8 +3,6 @@
 package rewrite
 
 import (
-	"encoding/binary"
-
 	"github.com/bbprof/bbprof/asm"
 )
 
@@ -154,12 +152,8 @@ func (c Change) Apply(insts []asm.Inst) []byte {
 				continue
 			}
 			in := &insts[i]
-			code = append(code, in.Bytes...)
-			if in.RIPDisp > 0 {
-				moved := len(code) - (in.Offset + len(in.Bytes))
-				field := code[len(code)-len(in.Bytes)+in.RIPDisp:][:4]
-				binary.LittleEndian.PutUint32(field, binary.LittleEndian.Uint32(field)-uint32(moved))
-			}
+			moved, _ := in.MovedBy(int64(len(code) - in.Offset))
+			code = append(code, moved...)
 		}
 	}
 	return code
