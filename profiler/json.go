@@ -14,10 +14,11 @@ import (
 // that never ran, have no key; nor has a counter's why if it equals that of the counter before.
 func (r Result) MarshalJSON() ([]byte, error) {
 	type plain Result          // without this method
-	type below struct{ plain } // so that fields of ofRun with the same key come first
+	type below struct{ plain } // so that other fields with the same key come first
 	out := struct {
 		below
-		*runFields
+		*Ran
+		WindowsDropped *int              `json:"windows_dropped,omitempty"`
 		Init           string            `json:"init"`
 		Set            string            `json:"set,omitempty"`
 		Memory         string            `json:"memory,omitempty"`
@@ -28,11 +29,8 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		SelfForwarding *int              `json:"self_forwarding_loads,omitempty"`
 	}{below: below{plain(r)}, Init: r.Init.Name, Set: r.Init.Set, Memory: r.Init.Memory.String(), Calibration: r.Clock}
 	if r.UnrollLong > 0 { // there were images to run
-		out.runFields = &runFields{
-			r.UnrollShort, r.UnrollLong, r.WindowsKept, r.WindowsSwitched + r.WindowsUnsteady + r.WindowsDrifted,
-			r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted,
-			r.SamplesKept, r.SamplesDropped, r.RunsPerSample, r.TimedSeconds, r.Pages, r.Frames, r.Rescued,
-		}
+		dropped := r.WindowsSwitched + r.WindowsUnsteady + r.WindowsDrifted
+		out.Ran, out.WindowsDropped = &r.Ran, &dropped
 	}
 	if r.Status == OK {
 		out.SelfForwarding = &r.SelfForwarding
@@ -70,24 +68,6 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(out)
-}
-
-// runFields holds the keys of a block that ran.
-type runFields struct {
-	UnrollShort     int     `json:"unroll_short"`
-	UnrollLong      int     `json:"unroll_long"`
-	WindowsKept     int     `json:"windows_kept"`
-	WindowsDropped  int     `json:"windows_dropped"`
-	WindowsSwitched int     `json:"windows_dropped_context_switch"`
-	WindowsUnsteady int     `json:"windows_dropped_unsteady"`
-	WindowsDrifted  int     `json:"windows_dropped_clock_drift"`
-	SamplesKept     int     `json:"samples_kept"`
-	SamplesDropped  int     `json:"samples_dropped"`
-	RunsPerSample   int     `json:"runs_per_sample,omitempty"`
-	TimedSeconds    float64 `json:"timed_seconds,omitzero"`
-	Pages           int     `json:"pages"`
-	Frames          int     `json:"frames"`
-	Rescued         bool    `json:"rescued"`
 }
 
 func hexadecimal(v uint64) string { return fmt.Sprintf("%#x", v) }

@@ -116,7 +116,7 @@ func TestSlowLoop(t *testing.T) {
 		{disturbed, 1, true}, {disturbed, 12, false}, {disturbed, 0, false}, {nil, 1, false},
 		{&verdict.Rejection{Reason: verdict.Unstable}, 1, false}, {&verdict.Rejection{Reason: verdict.Nonlinear}, 1, false},
 	} {
-		if got := tooLong(c.err, measurement{timed: timing.Timed{RunsPerSample: c.runs}}); got != c.want {
+		if got := tooLong(c.err, measurement{timed: timing.Timed{Spent: timing.Spent{RunsPerSample: c.runs}}}); got != c.want {
 			t.Errorf("%v in samples of %d runs: %v", c.err, c.runs, got)
 		}
 	}

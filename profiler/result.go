@@ -69,26 +69,10 @@ type Result struct {
 
 	Instructions int `json:"instructions,omitempty"`
 	Bytes        int `json:"bytes,omitempty"`
-	UnrollShort  int `json:"unroll_short"` // iterations of the shorter image, u: copies, or copies times loop iterations in mode loop
-	UnrollLong   int `json:"unroll_long"`  // of the longer, u'
-
-	WindowsKept     int `json:"windows_kept"`
-	WindowsSwitched int `json:"windows_dropped_context_switch"`
-	WindowsUnsteady int `json:"windows_dropped_unsteady"`
-	WindowsDrifted  int `json:"windows_dropped_clock_drift"`
-	SamplesKept     int `json:"samples_kept"`
-	SamplesDropped  int `json:"samples_dropped"` // in dropped windows, or next to a disturbed contention probe
-	RunsPerSample   int `json:"runs_per_sample"` // runs of each image in one timing
-	// TimedSeconds is the sum of all kept times of contention probe, chains and block.
-	TimedSeconds float64 `json:"timed_seconds"`
-
-	Pages  int `json:"pages"`
-	Frames int `json:"frames"`
+	Ran          `json:"-"`
 
 	// PaperVerdict is the outcome with one frame and the paper's initial state: "ok" or a reason.
 	PaperVerdict string `json:"paper_verdict,omitempty"`
-	// Rescued reports that Init is not the paper's.
-	Rescued bool `json:"rescued"`
 	// SelfForwarding counts the loads of an iteration fed by a store that has the same address
 	// only because registers or words of memory start equal.
 	SelfForwarding int `json:"self_forwarding_loads"`
@@ -123,6 +107,23 @@ type Result struct {
 	Host    *HostReport   `json:"host,omitempty"`
 }
 
+// Spent is what a timing took, and what of it was dropped.
+type Spent = timing.Spent
+
+// Ran holds what is known only of a block that ran.
+type Ran struct {
+	UnrollShort int `json:"unroll_short"` // iterations of the shorter image, u: copies, or copies times loop iterations in mode loop
+	UnrollLong  int `json:"unroll_long"`  // of the longer, u'
+
+	WindowsKept int `json:"windows_kept"`
+	Spent
+
+	Pages  int `json:"pages"`
+	Frames int `json:"frames"`
+	// Rescued reports that Init is not the paper's.
+	Rescued bool `json:"rescued"`
+}
+
 // Noisy reports whether noise rejected the block, so that a later try may succeed. It is false for a block with several speeds, each in its own
 // layouts.
 func (r *Result) Noisy() bool {
@@ -141,23 +142,7 @@ func (r *Result) Err() error {
 }
 
 // ClockReport describes how readings became core cycles.
-type ClockReport struct {
-	Name          string  `json:"name"`
-	Method        string  `json:"method"`
-	StepTicks     float64 `json:"step_ticks"`
-	TicksPerCycle float64 `json:"ticks_per_cycle"`
-	// TicksPerSecond is measured by the monitor's clock during calibration; 0 for counted cycles.
-	TicksPerSecond float64 `json:"ticks_per_second,omitzero"`
-	// MultiplyCycles is the latency of imul by this clock: an integer if adds take a cycle.
-	MultiplyCycles float64 `json:"multiply_latency_cycles"`
-	// ProbeIdle is the contention probe's time in cycles when no other thread uses the core. It is learnt as long as the
-	// Profiler runs: a result whose ProbeIdle is more than 4 % above that of a later one was measured on a shared core.
-	ProbeIdle float64 `json:"contention_probe_cycles,omitzero"`
-	// IdleConfirmed reports that bbprof's start saw a core as idle as the table of cores says.
-	IdleConfirmed bool `json:"idle_confirmed,omitzero"`
-	// Shared is the share of the samples of bbprof's start that other work slowed or interrupted.
-	Shared float64 `json:"shared,omitzero"`
-}
+type ClockReport = timing.Report
 
 // LoopReport is the shape of a loop.
 type LoopReport struct {
@@ -254,7 +239,7 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 	if !ok {
 		return result
 	}
-	e, clock := s.interval(p.measurement.timed), ClockReport(s.timer.Report())
+	e, clock := s.interval(p.measurement.timed), s.timer.Report()
 	result.Cycles, result.CILow, result.CIHigh = e.Value, e.Low(), e.High()
 	result.Clock = &clock
 	if s.fallbackNote != "" {
@@ -324,9 +309,7 @@ func (r *Result) addMapped(m *mapping.MappedBlock, detail bool) {
 
 // addTimed reports the samples.
 func (r *Result) addTimed(m measurement) {
-	t := m.timed
-	r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted = t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted
-	r.SamplesKept, r.SamplesDropped, r.RunsPerSample, r.TimedSeconds = t.SamplesKept, t.SamplesDropped, t.RunsPerSample, t.Seconds
+	r.Spent = m.timed.Spent
 	r.Warnings = slices.Concat(r.Warnings, m.warnings)
 }
 

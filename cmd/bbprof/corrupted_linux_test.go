@@ -49,7 +49,7 @@ func sound(t *testing.T, format resultfile.Format) []byte {
 	for i := range 60 {
 		row := input.Row{Number: int64(i + 1), File: "a.csv", Line: i + 2, Code: fmt.Appendf(nil, "\x90%03d", i), Carried: []string{"x, \"y\"", "é"}}
 		e := resultfile.Entry{Row: row, Tries: 1, RunID: run.ID(), RunHeader: header, Result: profiler.Result{
-			Status: profiler.OK, Cycles: 1.25, CILow: 1.2, CIHigh: 1.3, Instructions: 4, Bytes: 9, UnrollShort: 64, UnrollLong: 256, Pages: i % 3,
+			Status: profiler.OK, Cycles: 1.25, CILow: 1.2, CIHigh: 1.3, Instructions: 4, Bytes: 9, Ran: profiler.Ran{UnrollShort: 64, UnrollLong: 256, Pages: i % 3},
 			Mode: profiler.Unroll, FrontEnd: profiler.OpCache, PaperVerdict: "ok", Listing: []profiler.ListingLine{{Text: "nop"}}}}
 		if i%7 == 6 {
 			e.Result = profiler.Result{Status: profiler.Rejected, Reason: verdict.Unmappable,

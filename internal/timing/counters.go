@@ -142,7 +142,7 @@ type counterSeries struct {
 }
 
 func (t *Counters) series(b Block, p Plan) *counterSeries {
-	return &counterSeries{Counters: t, block: b, plan: p, deadline: time.Now().Add(p.Budget), timed: Timed{RunsPerSample: 1, Events: Tallies{}}}
+	return &counterSeries{Counters: t, block: b, plan: p, deadline: time.Now().Add(p.Budget), timed: Timed{Spent: Spent{RunsPerSample: 1}, Events: Tallies{}}}
 }
 
 func (t *Counters) Time(b Block, p Plan) (Timed, error) {

@@ -31,7 +31,7 @@ var simulations = []simulation{
 // measure takes replicates until they suffice, like takeReplicates, in a process that deviates by some permille.
 func (s simulation) measure(r *rand.Rand, precision float64) Timed {
 	process := 1 + processShare/2*r.NormFloat64()
-	timed := Timed{RunsPerSample: 20}
+	timed := Timed{Spent: Spent{RunsPerSample: 20}}
 	n := 0
 	checked, _ := replicates(precision)
 	for _, next := range checked {

@@ -111,13 +111,7 @@ type Timed struct {
 	Mixed    int      // windows whose images ran in different states
 	Midpoint []Window // up to the midpoint, if timed with the first replicates
 
-	RunsPerSample   int // runs of an image in one timing
-	SamplesKept     int
-	SamplesDropped  int
-	WindowsSwitched int // windows dropped for a context switch
-	WindowsUnsteady int // because the core was shared
-	WindowsDrifted  int // because the core's clock moved
-	Seconds         float64
+	Spent
 
 	Estimate stat.Estimate // cycles, with the interval that holds another run's result
 	Design   stat.Design   // per layout
@@ -125,26 +119,46 @@ type Timed struct {
 	Events   Tallies       // counted beside the cycles
 }
 
-// After adds the statistics of an earlier timing of the same block.
+// Spent is what a timing took, and what of it was dropped.
+type Spent struct {
+	WindowsSwitched int `json:"windows_dropped_context_switch"`
+	WindowsUnsteady int `json:"windows_dropped_unsteady"`    // because the core was shared
+	WindowsDrifted  int `json:"windows_dropped_clock_drift"` // because the core's clock moved
+	SamplesKept     int `json:"samples_kept"`
+	SamplesDropped  int `json:"samples_dropped"`           // in dropped windows, or next to a disturbed contention probe
+	RunsPerSample   int `json:"runs_per_sample,omitempty"` // runs of each image in one timing
+	// TimedSeconds is the sum of all kept times of contention probe, chains and block.
+	TimedSeconds float64 `json:"timed_seconds,omitzero"`
+}
+
+// After adds what an earlier timing of the same block took.
 func (t Timed) After(earlier Timed) Timed {
 	t.SamplesKept += earlier.SamplesKept
 	t.SamplesDropped += earlier.SamplesDropped
 	t.WindowsSwitched += earlier.WindowsSwitched
 	t.WindowsUnsteady += earlier.WindowsUnsteady
 	t.WindowsDrifted += earlier.WindowsDrifted
-	t.Seconds += earlier.Seconds
+	t.TimedSeconds += earlier.TimedSeconds
 	return t
 }
 
+// Report describes how readings become core cycles.
 type Report struct {
-	Name, Method   string
-	StepTicks      float64
-	TicksPerCycle  float64
-	TicksPerSecond float64 // by the monitor's clock during calibration; 0 for counted cycles
-	MultiplyCycles float64 // latency of imul by this clock
-	ProbeIdle      float64 // cycles of the contention probe on an idle core; 0: not known yet
-	IdleConfirmed  bool    // the start saw a core as idle as the core's data say
-	Shared         float64 // share of the start's samples that other work slowed or interrupted
+	Name          string  `json:"name"`
+	Method        string  `json:"method"`
+	StepTicks     float64 `json:"step_ticks"`
+	TicksPerCycle float64 `json:"ticks_per_cycle"`
+	// TicksPerSecond is measured by the monitor's clock during calibration; 0 for counted cycles.
+	TicksPerSecond float64 `json:"ticks_per_second,omitzero"`
+	// MultiplyCycles is the latency of imul by this clock: an integer if adds take a cycle.
+	MultiplyCycles float64 `json:"multiply_latency_cycles"`
+	// ProbeIdle is the contention probe's time in cycles when no other thread uses the core, 0 if it is not known yet. It is learnt as long as
+	// the timer runs: a result whose ProbeIdle is more than 4 % above that of a later one was measured on a shared core.
+	ProbeIdle float64 `json:"contention_probe_cycles,omitzero"`
+	// IdleConfirmed reports that the start saw a core as idle as the table of cores says.
+	IdleConfirmed bool `json:"idle_confirmed,omitzero"`
+	// Shared is the share of the start's samples that other work slowed or interrupted.
+	Shared float64 `json:"shared,omitzero"`
 }
 
 // CPUs are the logical CPUs that may be measured on, one at a time.

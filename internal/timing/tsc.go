@@ -429,7 +429,7 @@ func (s *series) keepUndisturbed(got childRun, placements []*placement) (kept []
 		kept = append(kept, w)
 		t.SamplesKept += w.samples()
 		t.SamplesDropped += windowSamples - w.samples()
-		t.Seconds += w.ticks() / s.report.TicksPerSecond
+		t.TimedSeconds += w.ticks() / s.report.TicksPerSecond
 	}
 	s.watchIdle(kept, rate)
 	return kept, rate
@@ -478,7 +478,7 @@ func (t *TSC) learnRate(got childRun) (during float64, drifts bool) {
 
 func (t *TSC) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (timed Timed, err error) {
 	b.Refill()
-	s := series{TSC: t, plan: p, timed: Timed{RunsPerSample: p.RunsPerSample}}
+	s := series{TSC: t, plan: p, timed: Timed{Spent: Spent{RunsPerSample: p.RunsPerSample}}}
 	midpoint := []placement{{Pair: pair, remap: p.Remap, missing: offsets}}
 	_, err = s.takeWindows(midpoint, 1, time.Now().Add(p.Budget))
 	return Timed{Windows: midpoint[0].windows}, err // without statistics: these windows are not the block's

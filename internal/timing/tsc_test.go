@@ -27,7 +27,7 @@ func passOf(n int) (all []Layout) {
 // The midmean of layouts with one visit is narrow only if the mean of all is near.
 func TestNarrowSeesEachLayout(t *testing.T) {
 	for slow, want := range map[float64]bool{2: true, 2.055: true, 2.065: false} { // 1/12 of 0.06 is 0.0025 of 2
-		timed := Timed{RunsPerSample: 40}
+		timed := Timed{Spent: Spent{RunsPerSample: 40}}
 		for i, l := range passOf(0) {
 			timed.Windows = append(timed.Windows, Window{Layout: l, Replicate: i / 3, Cycles: 2})
 		}
@@ -198,7 +198,7 @@ func TestDisturbed(t *testing.T) {
 		{6, 5, 4, verdict.ContextSwitch},
 		{4, 5, 6, verdict.ClockDrift},
 	} {
-		r := Timed{WindowsSwitched: c.switched, WindowsUnsteady: c.unsteady, WindowsDrifted: c.drifted}
+		r := Timed{Spent: Spent{WindowsSwitched: c.switched, WindowsUnsteady: c.unsteady, WindowsDrifted: c.drifted}}
 		rejection, ok := errors.AsType[*verdict.Rejection](r.disturbed(0))
 		if !ok || rejection.Reason != c.want {
 			t.Errorf("%+v: %v", c, rejection)

@@ -31,7 +31,7 @@ func (l *lateIdle) ProfileAll(_ context.Context, next func() (profiler.Block, bo
 				cycles, level = 1.4*cycles, 1482
 			}
 		}
-		done(profiler.Result{Status: profiler.OK, Cycles: cycles, CILow: cycles, CIHigh: cycles, UnrollLong: 1,
+		done(profiler.Result{Status: profiler.OK, Cycles: cycles, CILow: cycles, CIHigh: cycles, Ran: profiler.Ran{UnrollLong: 1},
 			Clock: &profiler.ClockReport{ProbeIdle: level}}, nil)
 	}
 	return nil

@@ -103,7 +103,7 @@ func TestBoundsOfFiles(t *testing.T) {
 // TestStageMisses: misses are called counted if every measured step has a count, else predicted.
 func TestStageMisses(t *testing.T) {
 	measured := func(counts ...profiler.CounterReport) ablate.Stage {
-		return ablate.Stage{Result: profiler.Result{Status: profiler.OK, UnrollLong: 100, Counters: counts,
+		return ablate.Stage{Result: profiler.Result{Status: profiler.OK, Ran: profiler.Ran{UnrollLong: 100}, Counters: counts,
 			Predicted: &invariants.Prediction{L1DMisses: 2, L1IMisses: 3, RunL1IMisses: 250}}}
 	}
 	l1d := func(n float64) profiler.CounterReport {

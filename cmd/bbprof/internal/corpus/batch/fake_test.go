@@ -63,7 +63,7 @@ func (w worker) Profile(_ context.Context, b profiler.Block) (profiler.Result, e
 		return profiler.Result{}, errBroken
 	}
 	w.order = append(w.order, hex)
-	r := profiler.Result{Hex: hex, Bytes: len(b.Code), Instructions: 1, UnrollShort: 1, UnrollLong: 3}
+	r := profiler.Result{Hex: hex, Bytes: len(b.Code), Instructions: 1, Ran: profiler.Ran{UnrollShort: 1, UnrollLong: 3}}
 	if w.noisy[hex] > 0 {
 		w.noisy[hex]--
 		r.Status, r.Reason = profiler.Rejected, verdict.Unstable

@@ -19,6 +19,7 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
@@ -66,10 +67,11 @@ func entries() []*Entry {
 			Speeds: []profiler.Speed{{Cycles: 0.2, Share: 1. / 3, Layouts: []int{0, 4}},
 				{Cycles: 0.25, Share: 1. / 6, Layouts: []int{3}}, {Cycles: 0.275, Share: 0.5, Layouts: []int{1, 2, 5}}},
 			Mode: profiler.Both, FrontEnd: profiler.Decode, RowCycles: 0.26, RowCILow: 0.259, RowCIHigh: 0.261,
-			Region:      &profiler.RegionReport{Untrained: &profiler.Untrained{Cycles: 0.35}},
-			LoopsTake:   profiler.CyclesColumn,
-			UnrollShort: 128, UnrollLong: 512, SamplesKept: 72, Pages: 2, Frames: 1, WindowsKept: 9, WindowsSwitched: 1, WindowsUnsteady: 2, WindowsDrifted: 4,
-			RunsPerSample: 5, Init: initial.State{Name: "stack", Set: "rdi=0x1,zf=0x1"}, Rescued: true, PaperVerdict: "sigfpe", SelfForwarding: 3,
+			Region:    &profiler.RegionReport{Untrained: &profiler.Untrained{Cycles: 0.35}},
+			LoopsTake: profiler.CyclesColumn,
+			Ran: profiler.Ran{UnrollShort: 128, UnrollLong: 512, Pages: 2, Frames: 1, Rescued: true, WindowsKept: 9, Spent: timing.Spent{
+				SamplesKept: 72, WindowsSwitched: 1, WindowsUnsteady: 2, WindowsDrifted: 4, RunsPerSample: 5}},
+			Init: initial.State{Name: "stack", Set: "rdi=0x1,zf=0x1"}, PaperVerdict: "sigfpe", SelfForwarding: 3,
 			Clock: &profiler.ClockReport{Name: "tsc", TicksPerCycle: 0.70251},
 			Evidence: []invariants.Evidence{{Invariant: verdict.L1DMiss, Kind: invariants.Inferred},
 				{Invariant: verdict.ContextSwitch, Kind: invariants.Counted}},
@@ -82,7 +84,7 @@ func entries() []*Entry {
 			Rejection: &verdict.Rejection{Reason: verdict.ControlFlow, Detail: "ret leaves the block", Inst: &verdict.Inst{Index: 1, Offset: 1, Text: "ret"}}}},
 		{Row: row(3, "\x48", "null", "007"), Result: profiler.Result{
 			Status: profiler.Rejected, Reason: verdict.Unmappable, Cycles: 7, RowCycles: 7, Speeds: make([]profiler.Speed, 2),
-			Instructions: 1, Bytes: 3, UnrollShort: 1, UnrollLong: 3, Pages: 2, Frames: 1,
+			Instructions: 1, Bytes: 3, Ran: profiler.Ran{UnrollShort: 1, UnrollLong: 3, Pages: 2, Frames: 1},
 			Rejection: &verdict.Rejection{Reason: verdict.Unmappable, Detail: `so, "so"`, Address: &address}}},
 		{Row: row(4, "\x91"), Result: profiler.Result{Status: profiler.Failed, Failure: "child\ndied", Instructions: 1, Bytes: 1}},
 		{Row: bad, Result: bad.Rejected()},

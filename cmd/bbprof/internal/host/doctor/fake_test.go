@@ -77,7 +77,7 @@ func (p *fakeProfiler) Profile(ctx context.Context, b profiler.Block) (profiler.
 // measured is a result of so many cycles, give or take a hundredth.
 func measured(cycles float64) profiler.Result {
 	return profiler.Result{
-		Status: profiler.OK, Cycles: cycles, CILow: cycles * 0.99, CIHigh: cycles * 1.01, Pages: 1,
+		Status: profiler.OK, Cycles: cycles, CILow: cycles * 0.99, CIHigh: cycles * 1.01, Ran: profiler.Ran{Pages: 1},
 		Clock:    &profiler.ClockReport{Name: "tsc", TicksPerCycle: 0.75},
 		Host:     &profiler.HostReport{OnCPU: 3, SpeculativeStoreBypass: "vulnerable"},
 		Evidence: []invariants.Evidence{{Invariant: verdict.L1DMiss, Kind: invariants.Inferred}, {Invariant: verdict.L1IMiss, Kind: invariants.Inferred}},

@@ -96,7 +96,7 @@ func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 		LayoutCycles:   layouts,
 		SelfForwarding: self,
 		Status:         profiler.OK, Cycles: cycles, CILow: cycles * 0.99, CIHigh: cycles * 1.01,
-		UnrollShort: factors.Short, UnrollLong: factors.Long, Pages: pages, Frames: min(pages, max(b.Setup.Frames, 1)),
+		Ran:  profiler.Ran{UnrollShort: factors.Short, UnrollLong: factors.Long, Pages: pages, Frames: min(pages, max(b.Setup.Frames, 1))},
 		Init: init, Predicted: &p,
 		Host: &profiler.HostReport{CPU: profiler.CPU{DispatchWidth: 6,
 			FrontEnd: unroll.FrontEnd{L1I: l1i, OpCache: unroll.OpCache{Lines: 256, OpsPerLine: 6, Window: 32}}}},

@@ -27,7 +27,7 @@ func TestCrossings(t *testing.T) {
 	require.Equal(t, "columns that are missing", 0, len(want))
 
 	// In a row of nine bytes each the mean of 64 copies; a block without a branch has none to cross.
-	row := OfBlock(loop[:4], f, []profiler.Result{{UnrollLong: 32}, {UnrollLong: 0}, one, one, one, one}, nil)
+	row := OfBlock(loop[:4], f, []profiler.Result{{Ran: profiler.Ran{UnrollLong: 32}}, {}, one, one, one, one}, nil)
 	columns := row.Groups[0].Columns
 	lines, branches := columns[len(columns)-3].Values, columns[len(columns)-2].Values
 	require.Equal(t, "of a row of 4 bytes from byte 23 on", 2.0/32, lines[0])
