@@ -144,18 +144,11 @@ func (p *Profiler) ProfileAll(ctx context.Context, next func() (Block, bool), do
 	})
 }
 
-// Event is an event that the CPU can count: its vendor's name, and its name for Options.Events.
-type Event struct{ Name, By string }
-
-// AllEvents lists the events of the CPU in use. The error is a *verdict.HostError if the kernel offers
+// AllEvents lists the events of the CPU in use, by their names for Options.Events. The error is a *verdict.HostError if the kernel offers
 // no hardware counters.
-func (p *Profiler) AllEvents(ctx context.Context) (events []Event, err error) {
+func (p *Profiler) AllEvents(ctx context.Context) (events []string, err error) {
 	refused := p.onThread(ctx, func(s *session) {
-		all, failed := s.pmu.All(s.kernel)
-		for _, name := range all {
-			events = append(events, Event{name, name})
-		}
-		if err = failed; !s.pmu.Available {
+		if events, err = s.pmu.All(s.kernel); !s.pmu.Available {
 			err = &verdict.HostError{Missing: s.pmu.Reason, Remedy: s.pmu.Remedy}
 		}
 	})

@@ -97,11 +97,7 @@ func (t Task) PrepareRegion(c *initial.Captured, offsets [32]int) (*MappedBlock,
 
 // mapRegion runs the loop to its end on the captured pages, in a dry run of the image that it returns.
 func (t Task) mapRegion(c *initial.Captured) (m *MappedBlock, im harness.Image, err error) {
-	arena, err := t.Open()
-	if err != nil {
-		return &MappedBlock{}, im, err
-	}
-	t, plan, err := t.from(arena, c)
+	t, arena, plan, err := t.from(c)
 	m = &MappedBlock{Plan: plan, task: t}
 	if err != nil {
 		return m, im, err

@@ -30,27 +30,26 @@ func (l *Left) Unwrap() error { return l.Why }
 // PrepareCaptured maps and traces the block in a captured state, with as many copies as stay within it. The arena
 // needs a child with the alias region for the block's address, if it needs one.
 func (t Task) PrepareCaptured(c *initial.Captured) (*MappedBlock, error) {
-	arena, err := t.Open()
-	if err != nil {
-		return &MappedBlock{}, err
-	}
-	t, plan, err := t.from(arena, c)
+	t, arena, plan, err := t.from(c)
 	if err != nil {
 		return &MappedBlock{Plan: plan}, err
 	}
 	return t.mapSafely(arena, plan)
 }
 
-// from prepares harness and child for a captured state.
-func (t Task) from(arena Arena, c *initial.Captured) (Task, Plan, error) {
+// from opens an arena, and prepares harness and child for a captured state.
+func (t Task) from(c *initial.Captured) (_ Task, arena Arena, plan Plan, err error) {
+	if arena, err = t.Open(); err != nil {
+		return t, arena, plan, err
+	}
 	state := c.Start()
 	t.Harness.Init = state
 	Ready(arena.Child, state)
 	t.Harness.Replayed, t.Harness.Address, t.Harness.Shift = true, c.Address, layout.Shift(arena.Child.Window())
 	t.Harness.Reset.Values = true
-	plan := t.plan(arena, state, len(c.Pages))
+	plan = t.plan(arena, state, len(c.Pages))
 	plan.Captured = c
-	return t, plan, plan.checkPages()
+	return t, arena, plan, plan.checkPages()
 }
 
 // LeavesEarly rejects a block with too few copies within the captured state, unless the user chose their number: the first copies start on an
@@ -137,11 +136,7 @@ func (m *MappedBlock) firstTouch() {
 // Once executes the block once from a captured state, in a dry run, and returns the state afterwards. offsets are
 // where XSAVE puts its components.
 func (t Task) Once(c *initial.Captured, offsets [32]int) (after *initial.Captured, err error) {
-	arena, err := t.Open()
-	if err != nil {
-		return nil, err
-	}
-	t, plan, err := t.from(arena, c)
+	t, arena, plan, err := t.from(c)
 	if err != nil {
 		return nil, err
 	}

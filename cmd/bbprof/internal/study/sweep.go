@@ -281,7 +281,7 @@ func (s *sweepCmd) measure(ctx context.Context, code []byte, f sweep.Factor, std
 }
 
 // selected returns the events to screen. An event named by the user that cannot be counted is an error.
-func (s *sweepCmd) selected(ctx context.Context, p *profiler.Profiler) (events []profiler.Event, err error) {
+func (s *sweepCmd) selected(ctx context.Context, p *profiler.Profiler) (events []string, err error) {
 	if slices.Contains(s.events, "all") {
 		if events, err = p.AllEvents(ctx); err != nil {
 			return nil, err
@@ -294,17 +294,15 @@ func (s *sweepCmd) selected(ctx context.Context, p *profiler.Profiler) (events [
 		if err := p.CanCount(ctx, name); err != nil {
 			return nil, err
 		}
-		events = append(events, profiler.Event{Name: name, By: name})
+		events = append(events, name)
 	}
 	return events, nil
 }
 
 func (s *sweepCmd) counting(ctx context.Context, std cli.Streams) sweep.Open {
-	return func(events []profiler.Event) (pool.ProfileCloser, error) {
+	return func(events []string) (pool.ProfileCloser, error) {
 		opts := s.Opts
-		for _, e := range events {
-			opts.Events = append(opts.Events, e.By)
-		}
+		opts.Events = slices.Concat(opts.Events, events)
 		return blockflags.Open(ctx, std, opts)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Open starts a profiler that also counts these events.
-type Open func(events []profiler.Event) (pool.ProfileCloser, error)
+type Open func(events []string) (pool.ProfileCloser, error)
 
 // atATime is the number of events per sweep: with the invariants' they fit the child (layout.MaxCounters) in as many
 // passes as four counters, the fewest of any core, take.
@@ -23,7 +23,7 @@ const atATime = 4
 // Screen sweeps the factor once per few events and returns their counts per iteration as columns. As in "Measurement
 // Bias from Address Aliasing", an event that correlates with the time may be its cause. An event that the kernel
 // refuses says why; the others are still counted. plan.Done receives the number of events done.
-func Screen(ctx context.Context, open Open, code []byte, f Factor, events []profiler.Event, plan experiment.Plan) (all []Column, err error) {
+func Screen(ctx context.Context, open Open, code []byte, f Factor, events []string, plan experiment.Plan) (all []Column, err error) {
 	for some := range slices.Chunk(events, atATime) {
 		got, err := screenSome(ctx, open, code, f, some, experiment.Plan{Rounds: plan.Rounds, Seed: plan.Seed})
 		if err != nil {
@@ -37,14 +37,14 @@ func Screen(ctx context.Context, open Open, code []byte, f Factor, events []prof
 }
 
 // screenSome retries each event alone if they cannot all be counted together.
-func screenSome(ctx context.Context, open Open, code []byte, f Factor, events []profiler.Event, plan experiment.Plan) (all []Column, err error) {
+func screenSome(ctx context.Context, open Open, code []byte, f Factor, events []string, plan experiment.Plan) (all []Column, err error) {
 	p, err := open(events)
 	switch refused := errors.As(err, new(*profiler.EventError)) || errors.As(err, new(*verdict.HostError)); {
 	case err == nil:
 	case !refused:
 		return nil, err
 	case len(events) == 1:
-		return []Column{{Name: events[0].Name, Why: err.Error(), Values: slices.Repeat([]float64{math.NaN()}, len(f.Values))}}, nil
+		return []Column{{Name: events[0], Why: err.Error(), Values: slices.Repeat([]float64{math.NaN()}, len(f.Values))}}, nil
 	default:
 		for i := range events {
 			got, err := screenSome(ctx, open, code, f, events[i:i+1], plan)
@@ -60,8 +60,8 @@ func screenSome(ctx context.Context, open Open, code []byte, f Factor, events []
 	if err != nil {
 		return nil, err
 	}
-	for i, e := range events {
-		c := Column{Name: e.Name}
+	for i, name := range events {
+		c := Column{Name: name}
 		for _, r := range results {
 			c.Values = append(c.Values, asked(r, i))
 		}

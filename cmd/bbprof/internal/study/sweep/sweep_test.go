@@ -250,11 +250,9 @@ func TestScreenEveryEvent(t *testing.T) {
 		[]asm.Reg{asm.RBX, asm.RDI}, []int{4032, 4096, 4160, 8128, 8192}))(t)
 	opened, closed, done := 0, 0, 0
 	block := []byte{0x48, 0x89, 0x0b, 0x48, 0x8b, 0x17} // mov [rbx], rcx; mov rdx, [rdi]
-	columns, err := Screen(ctx, func(some []profiler.Event) (pool.ProfileCloser, error) {
+	columns, err := Screen(ctx, func(some []string) (pool.ProfileCloser, error) {
 		o := options
-		for _, e := range some {
-			o.Events = append(o.Events, e.By)
-		}
+		o.Events = slices.Concat(o.Events, some)
 		p, err := open(t.Context(), o, machine)
 		if err != nil {
 			return nil, err
@@ -299,9 +297,9 @@ func TestScreenErrors(t *testing.T) {
 	lost, closed := errors.New("lost"), 0
 	for _, opens := range []error{lost, nil} {
 		fails := &fake{of: func(int, profiler.Setup) (profiler.Result, error) { return profiler.Result{}, lost }}
-		_, err := Screen(t.Context(), func([]profiler.Event) (pool.ProfileCloser, error) {
+		_, err := Screen(t.Context(), func([]string) (pool.ProfileCloser, error) {
 			return watched{fails, func(profiler.Setup) {}, func() { closed++ }}, opens
-		}, nil, distances(t, 0, 16, 16), make([]profiler.Event, 2), experiment.Plan{Rounds: 1})
+		}, nil, distances(t, 0, 16, 16), make([]string, 2), experiment.Plan{Rounds: 1})
 		if !errors.Is(err, lost) {
 			t.Error(err)
 		}
