@@ -110,6 +110,28 @@ func (t Trace) lastFrame() int {
 	return frames[len(frames)-1]
 }
 
+func (t Trace) byCopy() [][]asm.Access {
+	by := make([][]asm.Access, t.Copies)
+	for _, a := range t.Accesses {
+		by[a.Copy] = append(by[a.Copy], a)
+	}
+	return by
+}
+
+// Repeats reports whether each copy of the second half has the accesses of the copy before it.
+func (t Trace) Repeats() bool {
+	by := t.byCopy()
+	if len(by) < 2 || len(by[0]) == 0 {
+		return false
+	}
+	same := func(a, b asm.Access) bool {
+		a.Copy = b.Copy
+		return a == b
+	}
+	second := by[(len(by)-1)/2:]
+	return !slices.ContainsFunc(second, func(c []asm.Access) bool { return !slices.EqualFunc(c, second[0], same) })
+}
+
 // extendedPeriod is the longest period of Extended: a block that loads indices from the word that fills memory, which
 // has 8 bytes, repeats its steps after 8 copies at most.
 const extendedPeriod = 8
@@ -117,16 +139,7 @@ const extendedPeriod = 8
 // Extended extrapolates the trace to a number of copies. ok is false unless each copy of the second half repeats the
 // accesses of the copy a period before, moved by that copy's step.
 func (t Trace) Extended(copies int) (_ Trace, ok bool) {
-	var by [][]asm.Access // by the copy
-	for _, a := range t.Accesses {
-		for len(by) <= a.Copy {
-			by = append(by, nil)
-		}
-		by[a.Copy] = append(by[a.Copy], a)
-	}
-	if len(by) != t.Copies {
-		return t, false
-	}
+	by := t.byCopy()
 	period := 1
 	for ; !advances(by, period); period *= 2 {
 		if period == extendedPeriod {

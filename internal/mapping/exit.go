@@ -299,14 +299,11 @@ var errEarly, errGoesOn = errors.New("the loop ends early"), errors.New("the loo
 
 // tryExit reports whether a loop ends after this number of iterations, and its pages.
 func (m *MappedBlock) tryExit(l unroll.Loop, iterations int) (on Mapping, ok bool, err error) {
-	loop := *m
-	loop.Program = Program{Insts: m.Insts, Loop: &l}
-	loop.Plan.Init = stateFor(m.Plan.Init, *l.Exit, iterations*l.Bodies.Long)
-	loop.Plan.Pages, loop.Plan.Predict = steadyPages, 0
-	loop.Plan.Ahead = tracee.OpenCounter(m.Child.Window())
+	loop, plan := m.asLoop(l, iterations*l.Bodies.Long)
+	plan.Pages, plan.Predict = steadyPages, 0
 	im, err := loop.dryRun(iterations * l.Bodies.Long)
 	if err == nil {
-		on, err = mapPages(m.Child, loop.Plan, im)
+		on, err = mapPages(m.Child, plan, im)
 	}
 	return on, err == nil, m.unlessRuledOut(err)
 }
@@ -366,25 +363,22 @@ func (m *MappedBlock) mapWithExit(l unroll.Loop) (*MappedBlock, error) {
 // mapExtrapolated maps a loop with more iterations of the block than were traced, if their accesses follow from the
 // trace. The rules apply as to copies in a row.
 func (m *MappedBlock) mapExtrapolated(l unroll.Loop) (_ *MappedBlock, ok bool, err error) {
-	copied := *m
-	loop := &copied
-	loop.Program = Program{Insts: m.Insts, Factors: l.Iterations(), Loop: &l}
+	loop, plan := m.asLoop(l, l.Iterations().Long)
 	if loop.Trace, ok = m.Trace.Extended(loop.Factors.Long); !ok || loop.Trace.Pages() > steadyPages {
 		return nil, false, nil
 	}
-	plan := &loop.Plan
-	plan.Init, plan.Pages, plan.Predict = stateFor(plan.Init, *l.Exit, loop.Factors.Long), steadyPages, 0
-	plan.Ahead = tracee.OpenCounter(m.Child.Window())
+	plan.Pages, plan.Predict = steadyPages, 0
 	for {
 		im, err := loop.dryRun(loop.Factors.Long)
 		if err != nil {
 			return nil, false, err
 		}
-		if loop.Mapping, err = mapPages(m.Child, *plan, im); err != nil {
+		loop.Plan = plan
+		if loop.Mapping, err = mapPages(m.Child, plan, im); err != nil {
 			return nil, false, loop.unlessRuledOut(err)
 		}
 		loop.Trace.Frame = loop.framesByPage()
-		loop.Restore = loop.throughOwnPages(loop.dirty(m.Child, *plan))
+		loop.Restore = loop.throughOwnPages(loop.dirty(m.Child, plan))
 		if loop.Short, loop.Long, err = loop.pair(m.Images, 0); err != nil {
 			return nil, false, err
 		}

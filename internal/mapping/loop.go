@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -37,12 +36,23 @@ func (m *MappedBlock) AsLoop(fe unroll.FrontEnd, width int, asOften bool, late f
 	return loop, fits, err
 }
 
+// asLoop returns the block as a loop, not yet laid out, and the plan for a dry run of so many iterations.
+func (m *MappedBlock) asLoop(l unroll.Loop, iterations int) (*MappedBlock, Plan) {
+	loop, plan := *m, m.Plan
+	loop.Program = Program{Insts: m.Insts, Factors: l.Iterations(), Loop: &l}
+	if l.Exit != nil {
+		plan.Init = stateFor(plan.Init, *l.Exit, iterations)
+	}
+	if l.Counter.Memory || l.Exit != nil {
+		plan.Ahead = tracee.OpenCounter(m.Child.Window())
+	}
+	return &loop, plan
+}
+
 // mapLoop lays out a loop, runs its longer image in an empty address space and reports whether it
 // ends and needs exactly the pages of the copies.
 func (m *MappedBlock) mapLoop(l unroll.Loop) (loop *MappedBlock, same bool, err error) {
-	copied := *m
-	loop = &copied
-	loop.Program = Program{Insts: m.Insts, Factors: l.Iterations(), Loop: &l}
+	loop, plan := m.asLoop(l, l.Iterations().Long)
 	if n := len(loop.Harness.Inverted); n > 0 { // each iteration has the branches of the last copies
 		loop.Harness.Inverted = []int{0}[:n%2]
 	}
@@ -52,13 +62,6 @@ func (m *MappedBlock) mapLoop(l unroll.Loop) (loop *MappedBlock, same bool, err 
 	im, err := loop.dryRun(loop.Factors.Long)
 	if err != nil {
 		return loop, false, err
-	}
-	plan := loop.Plan
-	if l.Exit != nil {
-		plan.Init = stateFor(plan.Init, *l.Exit, loop.Factors.Long)
-	}
-	if l.Counter.Memory || l.Exit != nil {
-		plan.Ahead = tracee.OpenCounter(m.Child.Window())
 	}
 	got, err := mapPages(m.Child, plan, im)
 	if err != nil {
@@ -73,24 +76,4 @@ func (m *MappedBlock) mapLoop(l unroll.Loop) (loop *MappedBlock, same bool, err 
 
 // repeatsAddresses reports whether in the trace each copy of the second half has the accesses of the
 // copy before it. In the first half a block may settle.
-func (m *MappedBlock) repeatsAddresses() bool {
-	if len(m.Pages) == 0 {
-		return true
-	}
-	copies := make([][]asm.Access, m.Trace.Copies)
-	for _, a := range m.Trace.Accesses {
-		at := a.Copy
-		a.Copy = 0
-		copies[at] = append(copies[at], a)
-	}
-	if len(copies) < 2 || len(copies[0]) == 0 {
-		return false
-	}
-	second := copies[(len(copies)-1)/2:]
-	for _, c := range second[1:] {
-		if !slices.Equal(c, second[0]) {
-			return false
-		}
-	}
-	return true
-}
+func (m *MappedBlock) repeatsAddresses() bool { return len(m.Pages) == 0 || m.Trace.Repeats() }

@@ -85,11 +85,10 @@ func TestStored(t *testing.T) {
 		{"across two pages, the upper not mapped", []asm.Access{store(0x3ff8, 16)}, nil, []uint64{0x3ff8}},
 		{"many at once", []asm.Access{store(0x9ff0, 16), store(0x3000, 24)}, nil, []uint64{0x3000, 0x3008, 0x3010, 0x9ff0, 0x9ff8}},
 		{"beyond all pages", []asm.Access{store(0x7000, 8)}, nil, nil},
-		{"a load", []asm.Access{{Addr: 0x3000, Width: 8, Read: true}}, nil, nil},
 	} {
-		require.Equal(t, c.name, c.want, m.touchedWords(c.accesses, c.earlier, true))
+		require.Equal(t, c.name, c.want, m.touchedWords(c.accesses, c.earlier))
 	}
-	require.Equal(t, "without a page", []uint64(nil), (Mapping{}).touchedWords([]asm.Access{store(0, 8)}, nil, false))
+	require.Equal(t, "without a page", []uint64(nil), (Mapping{}).touchedWords([]asm.Access{store(0, 8)}, nil))
 }
 
 // TestThroughOwnPages: a word is restored through the page, if any, by which the block first accesses its line.

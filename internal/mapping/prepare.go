@@ -78,7 +78,6 @@ type MappedBlock struct {
 	area        uint64        // bytes of code per pass, whole pages
 	Trace       invariants.Trace
 	Restore     []uint64 // words to restore before each run
-	restoresAll bool     // Restore has all words to which any number of copies stores
 	Findings
 	Ran   []asm.Inst // of a block with branches within it, those that each copy runs; else nil
 	Notes []string   // on the trace

@@ -174,21 +174,3 @@ func TestPredict(t *testing.T) {
 		}
 	}
 }
-
-// addDirty skips the run if the trace shows that all stored words are restored.
-func TestRestoresAll(t *testing.T) {
-	b := openBench(t)
-	for hex, want := range map[string]bool{
-		"c70307000000":               true,  // mov dword ptr [rbx], 7
-		"48890b":                     false, // a word that keeps its value
-		"48f713":                     false, // not: an even number of copies changes nothing
-		"c703070000004883c308":       true,
-		"c7030700000048894308":       false,
-		"c70307000000c7430807000000": true,
-	} {
-		m := require.Get(b.begin(b.task(unhex(t, hex))))(t)
-		if m.restoresAll != want {
-			t.Errorf("%s: %v, want %v", hex, m.restoresAll, want)
-		}
-	}
-}

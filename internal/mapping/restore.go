@@ -59,9 +59,8 @@ func (m *MappedBlock) setRestore(words []uint64) {
 	m.Child.SetRestore(words, values)
 }
 
-// touchedWords lists, like dirty, each word that accesses touch, or only the stores among them, and the words of an earlier list. It skips
-// accesses beyond the pages.
-func (m Mapping) touchedWords(accesses []asm.Access, earlier []uint64, stores bool) (words []uint64) {
+// touchedWords lists, like dirty, each word that accesses touch, and the words of an earlier list. It skips accesses beyond the pages.
+func (m Mapping) touchedWords(accesses []asm.Access, earlier []uint64) (words []uint64) {
 	first := map[int]uint64{} // page of each frame
 	for _, p := range slices.Backward(m.Pages) {
 		first[p.Frame] = p.Addr
@@ -75,9 +74,6 @@ func (m Mapping) touchedWords(accesses []asm.Access, earlier []uint64, stores bo
 		add(addr)
 	}
 	for _, a := range accesses {
-		if stores && !a.Write {
-			continue
-		}
 		for addr := a.Addr &^ 7; addr < a.Addr+uint64(a.Width); addr += 8 {
 			add(addr)
 		}
@@ -122,20 +118,17 @@ func (m *MappedBlock) throughOwnPages(words []uint64) []uint64 {
 }
 
 // addDirty adds the words that an image leaves changed to the list of words to restore before each run. They depend on the number of copies,
-// because a later copy may restore a word. So addDirty runs each image, unless the list has all stored words already. (Restoring all words that
-// are stored to changed the time of one in fifty such blocks by 1 to 4 %.)
+// because a later copy may restore a word. So addDirty runs each image. (Restoring all words that are stored to changed the time of one in fifty
+// such blocks by 1 to 4 %.)
 func (m *MappedBlock) addDirty(im harness.Image) error {
 	if !m.Harness.Reset.Memory || len(m.Pages) == 0 {
 		return nil
 	}
-	dirty := m.Restore
-	if !m.restoresAll {
-		m.Refill()
-		if err := m.Plan.RunOnce(m.Child, im); err != nil {
-			return err
-		}
-		dirty = append(dirty, m.throughOwnPages(m.dirty(m.Child, m.Plan))...)
+	m.Refill()
+	if err := m.Plan.RunOnce(m.Child, im); err != nil {
+		return err
 	}
+	dirty := append(m.Restore, m.throughOwnPages(m.dirty(m.Child, m.Plan))...)
 	slices.Sort(dirty)
 	dirty = slices.Compact(dirty)
 	if len(dirty) > m.maxRestore() {

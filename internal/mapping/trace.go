@@ -66,9 +66,8 @@ func (m *MappedBlock) trace() error {
 		}
 		// Restore the suppressed words before each run, so that their pages are present and dirty. Otherwise each suppressed
 		// access would cost a microcode assist, because no access ever makes the page so.
-		m.Restore = m.touchedWords(suppressed, m.Restore, false)
+		m.Restore = m.touchedWords(suppressed, m.Restore)
 	}
-	m.restoresAll = copies == m.Factors.Long && slices.Equal(m.Restore, m.touchedWords(m.Trace.Accesses, nil, true))
 	m.Restore = m.throughOwnPages(m.Restore)
 	if copies != m.Factors.Long {
 		m.note("only the first %d of %d copies were traced: the log is full", copies, m.Factors.Long)
