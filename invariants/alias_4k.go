@@ -28,7 +28,7 @@ func Alias4K(t Trace, core Core) Finding {
 
 // Aliasing calls found for each load that violates Alias4K, with the youngest store that it aliases.
 func Aliasing(t Trace, core Core, found func(load, store asm.Access)) {
-	recent := newStores(core.StoreBuffer)
+	recent := stores{room: core.StoreBuffer}
 	for _, a := range t.Accesses {
 		if a.Read {
 			if n := recent.aliases(t, &a); n > 0 {

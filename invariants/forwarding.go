@@ -18,7 +18,7 @@ type Forwards struct {
 
 // Forwarding finds which loads meet stores.
 func Forwarding(t Trace, core Core) (f Forwards) {
-	recent := newStores(core.StoreBuffer)
+	recent := stores{room: core.StoreBuffer}
 	for _, a := range t.Accesses {
 		if a.Read && a.Copy == t.Copies-1 {
 			if n := recent.feeds(&a); n > 0 {

@@ -63,7 +63,7 @@ func Predict(t Trace, core Core) Prediction {
 	}
 	from := t.Copies / 2
 	per := float64(t.Copies - from)
-	recent := newStores(core.StoreBuffer)
+	recent := stores{room: core.StoreBuffer}
 	lastPage := map[frameLine]uint64{}
 	at := lookup{of: t.Frame}
 	for _, a := range t.Accesses {

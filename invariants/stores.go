@@ -2,38 +2,20 @@ package invariants
 
 import "github.com/bbprof/bbprof/asm"
 
-// stores is the store buffer: the last stores of a trace.
+// stores lists the stores of a trace, of which the last room are in the store buffer.
 type stores struct {
-	ring []asm.Access
-	next int // the oldest, once the ring is full
+	all  []asm.Access
 	room int
 }
 
-func newStores(room int) *stores { return &stores{ring: make([]asm.Access, 0, room), room: room} }
-
-func (s *stores) add(a asm.Access) {
-	switch {
-	case s.room == 0:
-	case len(s.ring) < s.room:
-		s.ring = append(s.ring, a)
-	default:
-		s.ring[s.next] = a
-		s.next = (s.next + 1) % s.room
-	}
-}
+func (s *stores) add(a asm.Access) { s.all = append(s.all, a) }
 
 // back returns the nth store from the end, 1 for the last one.
-func (s *stores) back(n int) *asm.Access {
-	i := s.next - n
-	if i < 0 {
-		i += len(s.ring)
-	}
-	return &s.ring[i]
-}
+func (s *stores) back(n int) *asm.Access { return &s.all[len(s.all)-n] }
 
 // youngest returns the distance, in stores, of the youngest store that matches, 0 if there is none.
 func (s *stores) youngest(match func(store *asm.Access) bool) int {
-	for n := 1; n <= len(s.ring); n++ {
+	for n := 1; n <= min(len(s.all), s.room); n++ {
 		if match(s.back(n)) {
 			return n
 		}

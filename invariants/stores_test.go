@@ -18,7 +18,7 @@ func TestStoresLikeEachOne(t *testing.T) {
 	widths := []int{1, 2, 4, 8, 16, 32, 64, 512, 5000}
 	found := 0
 	for _, room := range []int{0, 1, 2, 7} {
-		s := newStores(room)
+		s := stores{room: room}
 		var all []asm.Access
 		for range 20000 {
 			a := asm.Access{Addr: uint64(r.IntN(5)) * page, Width: widths[r.IntN(len(widths))]}

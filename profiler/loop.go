@@ -56,8 +56,7 @@ func (s *session) measureLoop(j job, p *progress) error {
 // tooLong reports whether other work disturbed nearly every window of images of which one run is a sample: they may be
 // shorter.
 func tooLong(err error, m measurement) bool {
-	rejection, ok := errors.AsType[*verdict.Rejection](err)
-	return ok && otherWork(rejection.Reason) && m.timed.RunsPerSample == 1
+	return otherWork(verdict.ReasonOf(err)) && m.timed.RunsPerSample == 1
 }
 
 // otherWork reports whether the machine is to blame for a rejection, and not the block.
@@ -65,8 +64,8 @@ func otherWork(reason verdict.Reason) bool { return reason.Noise() && reason != 
 
 // noOneTime reports whether a block was rejected because its time varies.
 func noOneTime(err error) bool {
-	rejection, ok := errors.AsType[*verdict.Rejection](err)
-	return ok && (rejection.Reason == verdict.Nonlinear || rejection.Reason == verdict.Unstable)
+	reason := verdict.ReasonOf(err)
+	return reason == verdict.Nonlinear || reason == verdict.Unstable
 }
 
 // orAsRow measures copies in a row if there is no loop beside them in mode Both, or if mode Hot could lay out none. Otherwise it returns why the

@@ -235,11 +235,10 @@ func (s *session) withChild(ctx context.Context, b Block, do func() error) (star
 			spare()
 		}
 		late := timeoutOf(err)
-		_, rejected := errors.AsType[*verdict.Rejection](err)
 		_, host := errors.AsType[*verdict.HostError](err)
 		_, dead := errors.AsType[*tracee.DeadError](err)
 		switch {
-		case err == nil || rejected:
+		case err == nil || verdict.ReasonOf(err) != "":
 			return started, err
 		case ctx.Err() != nil:
 			return started, ctx.Err()

@@ -2,7 +2,6 @@ package profiler
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -83,9 +82,8 @@ func (s *session) profileRegion(j job, c *initial.Captured) (p progress, err err
 // sameAgain compares two timings of a loop whose layouts differ. Most differ by where the loop lies, and do so again; but branch predictors also
 // learn some loops well in most layouts and badly in others, by chance. err is of the second timing.
 func sameAgain(first, again timing.Timed, err error) error {
-	rejection, rejected := errors.AsType[*verdict.Rejection](err)
-	switch a, b := first.Estimate, again.Estimate; {
-	case rejected && rejection.Reason != verdict.Unstable: // such as a busy core, which tells nothing
+	switch a, b, reason := first.Estimate, again.Estimate, verdict.ReasonOf(err); {
+	case reason != "" && reason != verdict.Unstable: // such as a busy core, which tells nothing
 		return nil
 	case err != nil:
 		return err

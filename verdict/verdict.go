@@ -5,7 +5,10 @@
 // remedy. Any other error is a failure of bbprof itself.
 package verdict
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Reason is why a block has no throughput. The list is closed: a result file holds no other.
 type Reason string
@@ -81,6 +84,14 @@ type Inst struct {
 	Offset int    `json:"offset_bytes"`  // from the start of the block
 	Text   string `json:"text"`          // Intel syntax
 	Hex    string `json:"hex,omitempty"` // its bytes
+}
+
+// ReasonOf returns why a block is rejected, or "" for any other error or none.
+func ReasonOf(err error) Reason {
+	if r, ok := errors.AsType[*Rejection](err); ok {
+		return r.Reason
+	}
+	return ""
 }
 
 func (r *Rejection) Error() string {

@@ -109,7 +109,7 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 		Microarchitecture: core.Name,
 		Contradiction:     core.Contradiction,
 		ID:                id,
-		L1D:               orDefault(l1d, 32<<10),
+		L1D:               orSmallest(l1d),
 		DispatchWidth:     core.DispatchWidth,
 		AddsPerCycle:      core.AddsPerCycle,
 		IdleProbe:         core.IdleProbe,
@@ -124,13 +124,13 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 		MultiplyCycles:    core.MultiplyCycles,
 		Core: invariants.Core{
 			// L1D is indexed by the address within a page, so each way holds a page.
-			L1DWays:      orDefault(l1d, 32<<10) / layout.PageSize,
+			L1DWays:      orSmallest(l1d) / layout.PageSize,
 			StoreBuffer:  core.StoreBuffer,
 			DTLB:         core.DTLB,
 			WayPredicted: core.WayPredicted,
 		},
 		FrontEnd: unroll.FrontEnd{
-			L1I:     orDefault(l1i, 32<<10),
+			L1I:     orSmallest(l1i),
 			OpCache: unroll.OpCache(core.OpCache),
 		},
 		Features: features,
@@ -177,10 +177,10 @@ func (c CPU) VectorBits() []int {
 	return bits
 }
 
-// orDefault takes the smallest size of any core if a hypervisor hides the true one.
-func orDefault(bytes, otherwise int) int {
+// orSmallest takes the smallest size of any core's first-level cache if a hypervisor hides the true one.
+func orSmallest(bytes int) int {
 	if bytes <= 0 {
-		return otherwise
+		return 32 << 10
 	}
 	return bytes
 }

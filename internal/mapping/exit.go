@@ -94,7 +94,7 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, a
 			if err == nil && loop != nil {
 				return loop, fits, nil
 			}
-			if err != nil && (reasonOf(err) == "" || !m.Child.Alive()) {
+			if err != nil && (verdict.ReasonOf(err) == "" || !m.Child.Alive()) {
 				return m, fits, err
 			}
 			last = cmp.Or(last, err)
@@ -383,7 +383,7 @@ func (m *MappedBlock) mapExtrapolated(l unroll.Loop) (_ *MappedBlock, ok bool, e
 			return nil, false, err
 		}
 		loop.Findings, err = m.task.Check(loop)
-		if frames := min(len(loop.Pages), maxAutoFrames); reasonOf(err) == verdict.AliasFrame && m.task.Frames == AutoFrames && plan.Frames < frames {
+		if frames := min(len(loop.Pages), maxAutoFrames); verdict.ReasonOf(err) == verdict.AliasFrame && m.task.Frames == AutoFrames && plan.Frames < frames {
 			plan.Frames = frames
 			continue
 		}
@@ -396,7 +396,7 @@ func (m *MappedBlock) mapExtrapolated(l unroll.Loop) (_ *MappedBlock, ok bool, e
 
 // unlessRuledOut drops an error of a dry run that only rules out this loop.
 func (m *MappedBlock) unlessRuledOut(err error) error {
-	if m.Child.Alive() && (err == errEarly || err == errGoesOn || reasonOf(err) != "") {
+	if m.Child.Alive() && (err == errEarly || err == errGoesOn || verdict.ReasonOf(err) != "") {
 		return nil
 	}
 	return err

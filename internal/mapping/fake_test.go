@@ -189,7 +189,7 @@ func TestMappingEnds(t *testing.T) {
 	} {
 		_, err := mapPages(c.child, p, im)
 		host := new(*verdict.HostError)
-		if err == nil || reasonOf(err) != c.reason || errors.As(err, host) || !strings.Contains(err.Error(), c.hint) {
+		if err == nil || verdict.ReasonOf(err) != c.reason || errors.As(err, host) || !strings.Contains(err.Error(), c.hint) {
 			t.Errorf("case %d: %v, want %q about %q", i, err, c.reason, c.hint)
 		}
 		if r, ok := errors.AsType[*verdict.Rejection](err); ok && c.reason == verdict.Unmappable && (*r.Address != 0x10 || r.Inst.Text != "nop") {

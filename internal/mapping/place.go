@@ -157,7 +157,7 @@ func (m *MappedBlock) Replicates(starts []int, pass int, read harness.Clock) (pa
 	for _, start := range starts {
 		short, long, err := m.startingAt(start, read).pair(at, uint64(start)*startStep)
 		if err != nil {
-			if len(pairs) > 0 && reasonOf(err) == verdict.CodeExceedsL1I {
+			if len(pairs) > 0 && verdict.ReasonOf(err) == verdict.CodeExceedsL1I {
 				break
 			}
 			return nil, err

@@ -179,7 +179,7 @@ func TestNoRoomToTrace(t *testing.T) {
 			task.Program.Factors = unroll.Factors{Short: short, Long: int(layout.CodeEnd-b.timer.Images()-room)/len(code) - short}
 			task.Fixed = true
 			_, err := c.prepare(task)
-			if err != nil && (traced || reasonOf(err) != verdict.CodeExceedsL1I) || err == nil && room == c.least {
+			if err != nil && (traced || verdict.ReasonOf(err) != verdict.CodeExceedsL1I) || err == nil && room == c.least {
 				t.Errorf("%s, %d bytes are left: %v", c.hex, room, err)
 			}
 			traced = err == nil

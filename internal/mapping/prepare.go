@@ -123,7 +123,7 @@ func (t Task) MapOnly(states []initial.State) (first *MappedBlock, firstErr erro
 		if i == 0 {
 			first, firstErr = m, err
 		}
-		if reasonOf(err) == "" || !arena.Child.Alive() || t.Late() {
+		if verdict.ReasonOf(err) == "" || !arena.Child.Alive() || t.Late() {
 			break
 		}
 	}
@@ -148,14 +148,6 @@ var contextReasons = map[verdict.Reason]bool{
 	verdict.Unmappable: true, verdict.TooManyPages: true, verdict.UnalignedOperand: true, verdict.SIGFPE: true,
 	verdict.SIGSEGV: true, verdict.SIGBUS: true, verdict.SIGTRAP: true, verdict.Timeout: true,
 	verdict.Misaligned: true, verdict.Alias4K: true, verdict.AliasFrame: true, verdict.L1DMiss: true, verdict.DTLBMiss: true,
-}
-
-// reasonOf returns why a block is rejected, or "" for any other error or none.
-func reasonOf(err error) verdict.Reason {
-	if r, ok := errors.AsType[*verdict.Rejection](err); ok {
-		return r.Reason
-	}
-	return ""
 }
 
 // Prepare finds an initial state and a number of frames with which the block runs and all its
@@ -186,7 +178,7 @@ func (t Task) Prepare(states []initial.State) (m *MappedBlock, err error) {
 			first, firstErr = m, err
 		}
 		m.PaperVerdict, m.Rescued = first.PaperVerdict, err == nil && i > 0
-		reason := reasonOf(err)
+		reason := verdict.ReasonOf(err)
 		if err == nil || reason == "" {
 			return m, err
 		}
@@ -219,7 +211,7 @@ func (t Task) prepareIn(state initial.State, arena Arena, paper bool) (m *Mapped
 	m, err = t.mapSafely(arena, plan)
 	onOneFrame := ""
 	if paper && plan.Frames == 1 {
-		onOneFrame = paperVerdict(m, reasonOf(err))
+		onOneFrame = paperVerdict(m, verdict.ReasonOf(err))
 	}
 	m, err = t.withFrameEach(plan, m, err)
 	m.PaperVerdict = onOneFrame
@@ -241,7 +233,7 @@ func paperVerdict(m *MappedBlock, reason verdict.Reason) string {
 // withFrameEach repeats mapSafely with a frame for each page if pages alias on one frame. That ends the sharing if L1D has a way for
 // each.
 func (t Task) withFrameEach(plan Plan, m *MappedBlock, err error) (*MappedBlock, error) {
-	if t.Frames != AutoFrames || reasonOf(err) != verdict.AliasFrame {
+	if t.Frames != AutoFrames || verdict.ReasonOf(err) != verdict.AliasFrame {
 		return m, err
 	}
 	plan.Frames = min(len(m.Pages), maxAutoFrames)
@@ -345,7 +337,7 @@ func (t Task) mapBlock(arena Arena, plan Plan) (*MappedBlock, error) {
 			m.Plan.Predict = t.Program.Factors.Long
 		}
 		err := m.mapCopies(t.Program.Factors.Long)
-		if reasonOf(err) != verdict.TooManyPages || !fewer {
+		if verdict.ReasonOf(err) != verdict.TooManyPages || !fewer {
 			return m, err
 		}
 		t.Program.Factors = t.Program.Factors.AtMost(m.Full)
@@ -370,7 +362,7 @@ func (m *MappedBlock) mapCopies(copies int) error {
 		return err
 	}
 	m.Mapping, err = mapPages(m.Child, m.Plan, im)
-	if m.Plan.Predict > 0 && reasonOf(err) != "" && m.Child.Alive() {
+	if m.Plan.Predict > 0 && verdict.ReasonOf(err) != "" && m.Child.Alive() {
 		m.Plan.Predict = 0
 		if len(m.Inverted) > 0 {
 			if im, err = m.dryRun(copies); err != nil {

@@ -143,7 +143,7 @@ func TestMapOnlyIsLimited(t *testing.T) {
 	asked := 0
 	task.Late = func() bool { asked++; return asked > 1 }
 	m, err := task.MapOnly([]initial.State{initial.Paper(), initial.Paper()})
-	if reasonOf(err) != verdict.Timeout || len(m.Pages) != 1 || asked != 3 {
+	if verdict.ReasonOf(err) != verdict.Timeout || len(m.Pages) != 1 || asked != 3 {
 		t.Errorf("%d pages after asking %d times: %v; want the first state to end at the second page, and no other tried", len(m.Pages), asked, err)
 	}
 }

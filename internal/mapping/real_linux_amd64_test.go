@@ -227,7 +227,7 @@ func TestRepeated(t *testing.T) {
 		{"scas that finds all alike", code(set(rax, 0x1234_5600), []byte{0xf2, 0xae}), ""},
 		{"lods", []byte{0xf3, 0x48, 0xad}, verdict.TooManyPages},
 	} {
-		if _, _, m, err := mapReal(t, c, p, 1, b.code); reasonOf(err) != b.want || err != nil && reasonOf(err) == "" {
+		if _, _, m, err := mapReal(t, c, p, 1, b.code); verdict.ReasonOf(err) != b.want || err != nil && verdict.ReasonOf(err) == "" {
 			t.Errorf("%s: %v after %d stops, want %q", b.name, err, m.Stops, b.want)
 		}
 	}

@@ -164,7 +164,7 @@ func (m *MappedBlock) FirstRuns(n int, read harness.Clock) (later harness.Image,
 
 // withoutRoom drops the rejection of images that do not fit or that do not reach what they address.
 func withoutRoom(err error) error {
-	if _, ok := errors.AsType[*verdict.Rejection](err); ok {
+	if verdict.ReasonOf(err) != "" {
 		return nil
 	}
 	return err
