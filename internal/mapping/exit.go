@@ -300,7 +300,7 @@ var errEarly, errGoesOn = errors.New("the loop ends early"), errors.New("the loo
 // tryExit reports whether a loop ends after this number of iterations, and its pages.
 func (m *MappedBlock) tryExit(l unroll.Loop, iterations int) (on Mapping, ok bool, err error) {
 	loop, plan := m.asLoop(l, iterations*l.Bodies.Long)
-	plan.Pages, plan.Predict = steadyPages, 0
+	plan.Pages = steadyPages
 	im, err := loop.dryRun(iterations * l.Bodies.Long)
 	if err == nil {
 		on, err = mapPages(m.Child, plan, im)
@@ -367,7 +367,7 @@ func (m *MappedBlock) mapExtrapolated(l unroll.Loop) (_ *MappedBlock, ok bool, e
 	if loop.Trace, ok = m.Trace.Extended(loop.Factors.Long); !ok || loop.Trace.Pages() > steadyPages {
 		return nil, false, nil
 	}
-	plan.Pages, plan.Predict = steadyPages, 0
+	plan.Pages = steadyPages
 	for {
 		im, err := loop.dryRun(loop.Factors.Long)
 		if err != nil {

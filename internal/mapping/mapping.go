@@ -41,7 +41,6 @@ type Plan struct {
 	Pages  int // limit, else too_many_pages
 	// NoPages maps no page: the first access ends the block, as in a harness without mapping.
 	NoPages    bool
-	Predict    int           // number of copies whose pages are predicted
 	Limit      time.Duration // CPU time of one run, else timeout
 	Late       func() bool   // reports whether all runs together have taken too long, else timeout; nil: no limit
 	Ahead      []tracee.Op   // before the first run
@@ -92,7 +91,7 @@ func (m Mapping) framesByPage() map[uint64]int {
 // mapped, a *Left if it leaves the captured state, a *tracee.DeadError if the child was lost, else an internal failure. Afterwards the
 // pages are mapped in the child, and the frames hold what the block left.
 func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
-	m := Mapping{Pages: p.predict()}
+	m := Mapping{Pages: p.capturedPages()}
 	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
 	for _, page := range m.Pages {
 		ops = append(ops, tracee.MapFrame(page.Addr, page.Frame))

@@ -207,7 +207,6 @@ func (t Task) prepareIn(state initial.State, arena Arena, paper bool) (m *Mapped
 	t.startFrom(state)
 	Ready(arena.Child, state)
 	plan := t.plan(arena, state, t.Frames)
-	plan.Predict = t.Program.Factors.Long
 	m, err = t.mapSafely(arena, plan)
 	onOneFrame := ""
 	if paper && plan.Frames == 1 {
@@ -296,13 +295,8 @@ func (t Task) mapSafely(arena Arena, plan Plan) (*MappedBlock, error) {
 				t.Program.Factors = factors
 				continue
 			}
-		} else {
-			if err == nil && m.Plan.Predict > 0 && !m.touchesAll() {
-				plan.Predict = 0
-				continue
-			}
-			m.noteMemory()
 		}
+		m.noteMemory()
 		if err == nil {
 			m.Findings, err = t.Check(m)
 		}
@@ -333,9 +327,6 @@ func (t Task) mapBlock(arena Arena, plan Plan) (*MappedBlock, error) {
 		if fewer {
 			m.Plan.Pages = steadyPages
 		}
-		if m.Plan.Predict > 0 {
-			m.Plan.Predict = t.Program.Factors.Long
-		}
 		err := m.mapCopies(t.Program.Factors.Long)
 		if verdict.ReasonOf(err) != verdict.TooManyPages || !fewer {
 			return m, err
@@ -362,15 +353,6 @@ func (m *MappedBlock) mapCopies(copies int) error {
 		return err
 	}
 	m.Mapping, err = mapPages(m.Child, m.Plan, im)
-	if m.Plan.Predict > 0 && verdict.ReasonOf(err) != "" && m.Child.Alive() {
-		m.Plan.Predict = 0
-		if len(m.Inverted) > 0 {
-			if im, err = m.dryRun(copies); err != nil {
-				return err
-			}
-		}
-		m.Mapping, err = mapPages(m.Child, m.Plan, im)
-	}
 	if err == nil && len(m.Inverted) > 0 { // the images lack these inversions
 		m.Harness.Inverted = m.Inverted
 		return m.layOut()

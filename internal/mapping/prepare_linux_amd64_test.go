@@ -147,30 +147,3 @@ func TestMapOnlyIsLimited(t *testing.T) {
 		t.Errorf("%d pages after asking %d times: %v; want the first state to end at the second page, and no other tried", len(m.Pages), asked, err)
 	}
 }
-
-// With or without prediction, a block gets the pages that it needs; with prediction this takes one stop.
-func TestPredict(t *testing.T) {
-	b := openBench(t)
-	for _, c := range []struct {
-		name, hex string
-		stops     int
-	}{
-		{"no memory", "4801d8", 1},
-		{"two pointers", "488b03488b8b00200000", 1},
-		{"across two pages", "488b83fd090000", 1},
-		{"a page for some copies", "488b034883c340", 1},
-		{"a pointer from memory", "488b18488b8b00300000", 1},
-		{"a pointer that a store to an unknown address changed", "4889c2480fca480fca48c7c10000002048890a488b30488bbe00001000", 3},
-		{"an unknown address", "480fcb480fcb488b8b00300000", 2},
-	} {
-		task := b.task(unhex(t, c.hex))
-		task.Frames = 1
-		task.Check = func(*MappedBlock) (Findings, error) { return Findings{}, nil }
-		want := require.Get(b.begin(task))(t)
-		got := require.Get(task.Prepare([]initial.State{initial.Paper()}))(t)
-		require.Equal(t, c.name, want.Pages, got.Pages)
-		if got.Stops != c.stops {
-			t.Errorf("%s: %d stops, want %d", c.name, got.Stops, c.stops)
-		}
-	}
-}

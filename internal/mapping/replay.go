@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -96,6 +97,17 @@ func (p Plan) leaves(stop tracee.Stop, im harness.Image, page mapper.Page, err e
 	return &Left{copy, why}
 }
 
+// capturedPages lists the captured pages, each on a frame of its own; none without a captured state.
+func (p Plan) capturedPages() (pages []mapper.Page) {
+	if p.Captured == nil {
+		return nil
+	}
+	for i, page := range p.Captured.Pages {
+		pages = append(pages, mapper.Page{Addr: page.Address, Frame: i, Fault: page.Address})
+	}
+	return pages
+}
+
 // captured returns the captured page of an address, or nil.
 func (p Plan) captured(addr uint64) *initial.Page {
 	pages := p.Captured.Pages
@@ -126,7 +138,10 @@ func (m *MappedBlock) storesReadOnly() error {
 func (m *MappedBlock) firstTouch() {
 	for i := range m.Pages {
 		p := &m.Pages[i]
-		if first := m.firstAccess(p.Addr); first >= 0 {
+		first := slices.IndexFunc(m.Trace.Accesses, func(a asm.Access) bool {
+			return layout.PageOf(a.Addr) <= p.Addr && p.Addr < a.Addr+uint64(max(a.Width, 1))
+		})
+		if first >= 0 {
 			a := m.Trace.Accesses[first]
 			p.Inst, p.Fault, p.Copy = a.Inst, max(a.Addr, p.Addr), a.Copy
 		}
