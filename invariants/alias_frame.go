@@ -37,10 +37,9 @@ func (t Trace) shared(unit uint64, harmful func(*user) bool, found func(a asm.Ac
 		return
 	}
 	users := make([]user, uint64(t.lastFrame()+1)*page/unit)
-	at := lookup{of: t.Frame}
 	for _, a := range t.Accesses {
 		for addr := a.Addr &^ (unit - 1); addr < a.Addr+uint64(a.Width); addr += unit {
-			u := &users[(uint64(at.frame(addr))*page+addr&within)/unit]
+			u := &users[(uint64(t.frame(addr))*page+addr&within)/unit]
 			p := addr &^ within
 			if !u.used {
 				u.used, u.page = true, p

@@ -8,10 +8,9 @@ import (
 // Contained checks that every access is to a page that was mapped for the block. A block that forges the address of
 // one of bbprof's own pages would read or change it without a fault.
 func Contained(t Trace) Finding {
-	at := lookup{of: t.Frame}
 	for _, a := range t.Accesses {
 		for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
-			if !at.maps(p) {
+			if _, mapped := t.Frame[p]; !mapped {
 				if layout.Owns(a.Addr, uint64(a.Width)) {
 					return t.broken(verdict.Unmappable, a, "%#x is in bbprof's own region", a.Addr)
 				}

@@ -26,12 +26,11 @@ func L1DMiss(t Trace, core Core, own [page / line]int) Finding {
 		return t.broken(verdict.L1DMiss, a, "the block itself takes this line out of L1D: it stores past the caches to it and accesses it otherwise too")
 	}
 	used := make([][page / line]bool, t.lastFrame()+1)
-	at := lookup{of: t.Frame}
 	lines, perSet, full := 0, own, -1
 	for _, a := range t.Accesses {
 		for addr := a.Addr &^ (line - 1); addr < a.Addr+uint64(a.Width); addr += line {
 			set := addr & within / line
-			if u := &used[at.frame(addr)][set]; !*u {
+			if u := &used[t.frame(addr)][set]; !*u {
 				*u = true
 				lines++
 				if perSet[set]++; perSet[set] == core.L1DWays+1 && full < 0 {
@@ -63,8 +62,7 @@ func (t Trace) evicted() (asm.Access, bool) {
 	if !slices.Contains(past, true) {
 		return asm.Access{}, false
 	}
-	at := lookup{of: t.Frame}
-	place := func(a asm.Access) [2]uint64 { return [2]uint64{uint64(at.frame(a.Addr)), a.Addr & within / line} }
+	place := func(a asm.Access) [2]uint64 { return [2]uint64{uint64(t.frame(a.Addr)), a.Addr & within / line} }
 	streamed := map[[2]uint64]bool{}
 	streams := func(a asm.Access) bool { return past[a.Inst] && a.Write } // movntdqa is a load
 	for _, a := range t.Accesses {

@@ -65,7 +65,6 @@ func Predict(t Trace, core Core) Prediction {
 	per := float64(t.Copies - from)
 	recent := stores{room: core.StoreBuffer}
 	lastPage := map[frameLine]uint64{}
-	at := lookup{of: t.Frame}
 	for _, a := range t.Accesses {
 		count := func(n *float64, is bool) {
 			if is && a.Copy >= from {
@@ -96,7 +95,7 @@ func Predict(t Trace, core Core) Prediction {
 		count(&p.PageSplits, a.Width > 0 && a.Addr&^within != (a.Addr+uint64(a.Width)-1)&^within)
 		shared := false
 		for addr := a.Addr &^ (line - 1); addr < a.Addr+uint64(a.Width); addr += line {
-			key := frameLine{at.frame(addr), addr & within / line}
+			key := frameLine{t.frame(addr), addr & within / line}
 			before, ok := lastPage[key]
 			shared = shared || ok && before != addr&^within
 			lastPage[key] = addr &^ within
@@ -120,11 +119,10 @@ type frameLine struct {
 func l1dMisses(t Trace, core Core) float64 {
 	var sets [page / line][]int // frames of the lines of a set, the most recent at the end
 	misses := 0
-	at := lookup{of: t.Frame}
 	for run := range 2 {
 		for _, a := range t.Accesses {
 			for addr := a.Addr &^ (line - 1); addr < a.Addr+uint64(a.Width); addr += line {
-				set, frame := &sets[addr&within/line], at.frame(addr)
+				set, frame := &sets[addr&within/line], t.frame(addr)
 				if i := slices.Index(*set, frame); i >= 0 {
 					*set = slices.Delete(*set, i, i+1)
 				} else {

@@ -79,27 +79,7 @@ func kind(a asm.Access) string {
 	return "a load"
 }
 
-// lookup finds frames; successive accesses are mostly to one page.
-type lookup struct {
-	of   map[uint64]int
-	page uint64
-	last int
-	any  bool
-}
-
-func (l *lookup) frame(addr uint64) int {
-	l.maps(addr)
-	return l.last
-}
-
-// maps reports whether addr is on a mapped page.
-func (l *lookup) maps(addr uint64) bool {
-	if p := addr &^ within; !l.any || p != l.page {
-		l.page = p
-		l.last, l.any = l.of[p]
-	}
-	return l.any
-}
+func (t Trace) frame(addr uint64) int { return t.Frame[addr&^within] }
 
 // frames are the numbers of the frames, ascending.
 func (t Trace) frames() []int { return slices.Compact(slices.Sorted(maps.Values(t.Frame))) }
