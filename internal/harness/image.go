@@ -85,6 +85,13 @@ func (h Harness) Home() uint64 {
 	return layout.Home
 }
 
+func (h Harness) emitter(at uint64) *asm.Emitter {
+	if h.Memory == nil {
+		return asm.NewEmitter(at)
+	}
+	return asm.NewEmitterIn(at, h.Memory(at))
+}
+
 // Build emits this many iterations of a block at the first 64-byte boundary from at on: copies in a row, or a loop of
 // them. It rewrites rip-relative operands so that they have the same target in each copy as in a block at h.Home().
 func Build(at uint64, insts []asm.Inst, iterations int, loop *unroll.Loop, h Harness) (Image, error) {
@@ -139,11 +146,7 @@ func (im Image) Invert(from int) {
 
 func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, error) {
 	im := Image{Address: (at + 63) &^ 63, Copies: copies}
-	var memory []byte
-	if h.Memory != nil {
-		memory = h.Memory(im.Address)
-	}
-	e := asm.NewEmitterIn(im.Address, memory)
+	e := h.emitter(im.Address)
 	s.branch, s.ends = asm.TrailingBranch(insts)
 	switch {
 	case s.dryRun:

@@ -15,11 +15,7 @@ type Region struct {
 // BuildRegion emits a region at the first place from at on at which it starts Harness.Offset bytes into a cache line.
 func BuildRegion(at uint64, r Region, h Harness, dryRun bool) (Image, error) {
 	im := Image{Address: (at + 63) &^ 63, Copies: 1, block: len(r.Code)}
-	var memory []byte
-	if h.Memory != nil {
-		memory = h.Memory(im.Address)
-	}
-	e := asm.NewEmitterIn(im.Address, memory)
+	e := h.emitter(im.Address)
 	if h.TimesFirst {
 		storeStart(e, h.Clock)
 	}

@@ -2,6 +2,7 @@ package limits
 
 import (
 	"os"
+	"path"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -138,14 +139,10 @@ func cgroupTasks(root string) int {
 			if number(most) > 0 && current != "" { // "max" is no limit
 				left = min(left, number(most)-number(current))
 			}
-			if dir == "" {
+			if len(dir) <= 1 {
 				break
 			}
-			end := len(dir) - 1
-			for end > 0 && dir[end] != '/' {
-				end--
-			}
-			dir = dir[:end]
+			dir = path.Dir(dir)
 		}
 	}
 	return left
