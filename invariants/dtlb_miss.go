@@ -12,13 +12,9 @@ func DTLBMiss(t Trace, core Core) Finding {
 	if core.DTLB == 0 {
 		return Finding{Evidence: Evidence{verdict.DTLBMiss, Unchecked, "the number of entries of this core's data TLB is not known"}}
 	}
-	pages, last := map[uint64]bool{}, uint64(1)
+	pages := map[uint64]bool{}
 	for _, a := range t.Accesses {
 		for addr := a.Addr &^ within; addr < a.Addr+uint64(a.Width); addr += page {
-			if addr == last {
-				continue
-			}
-			last = addr
 			if pages[addr] = true; len(pages) > core.DTLB {
 				return Finding{Copy: a.Copy, Rejection: &verdict.Rejection{Reason: verdict.DTLBMiss, Detail: fmt.Sprintf(
 					"it accesses more than %d pages, the entries of the first-level data TLB", core.DTLB)}}
