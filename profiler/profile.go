@@ -427,13 +427,14 @@ func (b timedBlock) midpointAt(place, pass int, read harness.Clock) (timing.Pair
 
 func (b timedBlock) pair(short, long harness.Image, f unroll.Factors) timing.Pair {
 	shift := layout.Shift(b.Plan.Window)
-	varied := 0
+	varied, own := 0, 0.0
 	if b.Loop != nil {
-		varied = b.Loop.Varied * b.Loop.Bodies.Long
+		varied, own = b.Loop.Varied*b.Loop.Bodies.Long, b.Loop.Own
 	}
 	return timing.Pair{
-		Short: timing.Image{Entry: short.Address + shift, Iterations: f.Short, Varied: varied},
-		Long:  timing.Image{Entry: long.Address + shift, Iterations: f.Long, Varied: varied},
+		Own:   own,
+		Short: timing.Image{Entry: short.Entry + shift, Iterations: f.Short, Varied: varied},
+		Long:  timing.Image{Entry: long.Entry + shift, Iterations: f.Long, Varied: varied},
 	}
 }
 

@@ -39,13 +39,16 @@ func freeCounter(insts []asm.Inst) Counter {
 }
 
 // Loop is a loop over copies of a block. Both images of a counted loop have the same number of turns and unequal bodies, so
-// that its own branch costs both the same. Images of a loop that the block's own branch closes have one body and unequal turns.
+// that its own branch costs both the same; or they are one code with unequal turns, so that its place costs both the same.
+// Images of a loop that the block's own branch closes have one body and unequal turns.
 type Loop struct {
 	Bodies  Factors // copies in the body of the shorter and of the longer image
 	Turns   Factors
 	Counter Counter
-	Exit    *Exit // if the block's own branch closes the loop; Counter is then unused
-	Varied  int   // each timed run with such an exit lacks a pseudo-random number of turns below Varied
+	Exit    *Exit   // if the block's own branch closes the loop; Counter is then unused
+	OneCode bool    // both images are the same code, entered for their numbers of turns
+	Own     float64 // cycles an iteration that the branch of such a loop takes at most
+	Varied  int     // each timed run with such an exit lacks a pseudo-random number of turns below Varied
 }
 
 // OwnLoop returns a loop of these copies that the block's own branch closes.
@@ -94,6 +97,10 @@ func ChooseLoop(insts []asm.Inst, fe FrontEnd, width int, forwards bool) (l Loop
 	if forwards {
 		c := (forwardingInsts + n - 1) / n
 		l.Bodies, l.Turns = Factors{c, c}, Factors{forwardingTurns, 2 * forwardingTurns}
+	} else if fe.ByPlace {
+		c := (leastInsts + n - 1) / n
+		l.Bodies, l.Turns = Factors{c, c}, Factors{CountedTurns, 2 * CountedTurns}
+		l.OneCode, l.Own = true, 1/float64(cmp.Or(width, anyWidth)*c) // its place in rename
 	} else {
 		l.Bodies, l.Turns = bodies(n, cmp.Or(width, anyWidth)), Factors{CountedTurns, CountedTurns}
 	}

@@ -82,6 +82,25 @@ func TestChooseLoop(t *testing.T) {
 	}
 }
 
+// TestChooseLoopByPlace: on a core whose loops run as fast as their place allows, both images are one code, of which the longer turns twice as
+// often, and the branch takes at most a place in rename of each turn. A block whose stores feed its loads has the same loop as on any core.
+func TestChooseLoopByPlace(t *testing.T) {
+	front := front
+	front.ByPlace = true
+	for n, copies := range map[int]int{1: 96, 2: 48, 5: 20, 96: 1, 120: 1} {
+		for width, renames := range map[int]float64{6: 6, 0: anyWidth} {
+			l, fits := ChooseLoop(repeat(t, n, nop...), front, width, false)
+			want := Loop{Bodies: Factors{copies, copies}, Turns: Factors{CountedTurns, 2 * CountedTurns}, Counter: l.Counter, OneCode: true, Own: 1 / (renames * float64(copies))}
+			if l != want || !fits {
+				t.Errorf("%d instructions, width %d: %+v, fits %v; want %+v", n, width, l, fits, want)
+			}
+		}
+	}
+	if l, _ := ChooseLoop(repeat(t, 3, nop...), front, 6, true); l.OneCode || l.Own != 0 {
+		t.Errorf("stores that feed loads: %+v", l)
+	}
+}
+
 // A short loop runs exactly as often as the copies, whatever their number: a block with advancing addresses must not
 // go one step further.
 func TestChooseShortLoop(t *testing.T) {

@@ -67,6 +67,8 @@ type Core struct {
 	SessionsApart float64
 	// SessionShare is how far apart the cycles of two sessions lie besides, as a share of them, which adds to the interval of any block.
 	SessionShare float64
+	// LoopsByPlace says that how fast a loop runs depends on the addresses of its code: both images of one must be the same code.
+	LoopsByPlace bool
 	// WayPredicted says that the way of L1D is predicted from the linear address (AMD's family 17h
 	// Software Optimization Guide, 2.6.2.2).
 	WayPredicted bool
@@ -137,6 +139,7 @@ var cores = []Core{
 		// Of a pair of runs of all corpus blocks beside busy siblings 93.8 % of the second were inside without it, and would have been
 		// 95.8 % with 0.004; of another with it 96.2 %.
 		SessionShare: 0.004,
+		LoopsByPlace: true, // PLACEHOLDER
 		Latencies:    GoldenCoveLatencies, LLVM: "sapphirerapids", OSACA: "SPR",
 		since: []cpuid.FeatureID{cpuid.AVX512FP16, cpuid.AMXTILE}},
 	{Name: RedwoodCove, Events: "redwoodcove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DTLB: 96, DispatchWidth: 6, BranchesPerCycle: 2,

@@ -13,8 +13,10 @@ import (
 
 type Image struct {
 	Code      []byte
-	Address   uint64 // address of Code[0], the prologue
-	FirstCopy uint64 // address of the first copy: a multiple of 64, and Harness.Offset
+	Address   uint64         // address of Code[0]
+	Entry     uint64         // where the first run starts
+	entries   map[int]uint64 // of a loop that is one code for several numbers of iterations
+	FirstCopy uint64         // address of the first copy: a multiple of 64, and Harness.Offset
 	Copies    int
 	block     int    // bytes of one copy, 0 if each logs
 	added     []span // code in a copy beside the block's bytes, ascending
@@ -24,6 +26,15 @@ type Image struct {
 	traps     int
 	Own       bool   // the block's own branch closes the loop: one trap for a loop that ends early, one for a loop that goes on
 	Table     uint64 // address of the values that end such a loop, TableBytes; 0: none
+}
+
+// For returns the same code as the image of another number of iterations; ok is false if it is not.
+func (im Image) For(iterations int) (other Image, ok bool) {
+	at, ok := im.entries[iterations]
+	if ok {
+		im.Entry = at
+	}
+	return im, ok
 }
 
 // span is code of a copy that belongs to the instruction after it.
@@ -110,6 +121,7 @@ func BuildDryRun(insts []asm.Inst, iterations int, loop *unroll.Loop, h Harness)
 }
 
 type shape struct {
+	turns  []int                        // of a counted loop, chosen at the entry; none: it has one number
 	early  func(e *asm.Emitter) asm.Reg // see prologue; nil: nothing
 	before func(e *asm.Emitter)         // before the first copy
 	probe  *asm.Probe                   // around each instruction
@@ -148,6 +160,7 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	im := Image{Address: (at + 63) &^ 63, Copies: copies}
 	e := h.emitter(im.Address)
 	s.branch, s.ends = asm.TrailingBranch(insts)
+	again := im.enter(e, s.turns)
 	switch {
 	case s.dryRun:
 		dryRunPrologue(e, h.Init, h.Reset, h.Features)
@@ -199,9 +212,30 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	if s.after != nil {
 		s.after(e, im.FirstCopy)
 	}
-	h.end(e, im.Address, s.dryRun)
+	h.end(e, again, s.dryRun)
 	im.Code = e.Bytes()
 	return im, nil
+}
+
+// enter appends an entry for each number of turns, which stores it, and returns where every further run starts.
+func (im *Image) enter(e *asm.Emitter, turns []int) (again uint64) {
+	im.Entry = im.Address
+	if len(turns) == 0 {
+		return im.Address
+	}
+	im.entries = map[int]uint64{}
+	var jumps []asm.Forward
+	for _, n := range turns {
+		im.entries[n*im.Copies] = e.PC()
+		e.MovImm(asm.RAX, uint64(n))
+		e.Store(layout.SlotTurns, asm.RAX)
+		jumps = append(jumps, e.ForwardJmp())
+	}
+	e.Align(64)
+	for _, j := range jumps {
+		e.Bind(j)
+	}
+	return e.PC()
 }
 
 // end appends what follows the code under test.

@@ -19,23 +19,33 @@ func repeat(at uint64, insts []asm.Inst, iterations int, loop *unroll.Loop, h Ha
 		return buildOwn(at, insts, iterations/loop.Bodies.Long, *loop, h, dryRun)
 	}
 	copies, turns := loop.Split(iterations)
-	return build(at, insts, copies, h, loopShape(turns, loop.Counter, h.Init, dryRun))
+	im, err := build(at, insts, copies, h, loopShape(*loop, turns, h.Init, dryRun))
+	im, _ = im.For(iterations)
+	return im, err
 }
 
-func loopShape(iterations int, counter unroll.Counter, init initial.State, dryRun bool) shape {
-	slot := uint64(layout.SlotLoop)
+// loopShape is that of a loop with these turns, or with as many as the entry of its one code stores.
+func loopShape(l unroll.Loop, turns int, init initial.State, dryRun bool) shape {
+	slot, counter := uint64(layout.SlotLoop), l.Counter
 	if dryRun {
 		slot = layout.DryRunCount
 	}
+	var entries []int
+	setTurns := func(e *asm.Emitter, r asm.Reg) { e.MovImm(r, uint64(turns)) }
+	if l.OneCode && !dryRun {
+		entries = []int{l.Turns.Short, (l.Turns.Short + l.Turns.Long) / 2, l.Turns.Long}
+		setTurns = func(e *asm.Emitter, r asm.Reg) { e.Load(r, layout.SlotTurns) }
+	}
 	return shape{
 		dryRun: dryRun,
+		turns:  entries,
 		before: func(e *asm.Emitter) {
 			if counter.Memory {
-				e.MovImm(asm.RAX, uint64(iterations))
+				setTurns(e, asm.RAX)
 				e.Store(slot, asm.RAX)
 				e.MovImm(asm.RAX, init.GPR[asm.RAX])
 			} else {
-				e.MovImm(counter.Reg, uint64(iterations))
+				setTurns(e, counter.Reg)
 			}
 			e.Align(64)
 		},

@@ -62,6 +62,54 @@ func TestBuildLoop(t *testing.T) {
 	}
 }
 
+// TestOneCode: the images of a loop that is one code differ in their entry alone, which stores their turns and jumps to where every
+// further run starts.
+func TestOneCode(t *testing.T) {
+	const copies, short, long = 5, 16, 32
+	for _, counter := range []unroll.Counter{{Reg: asm.R15}, {Memory: true}} {
+		l := unroll.Loop{Bodies: unroll.Factors{Short: copies, Long: copies}, Turns: unroll.Factors{Short: short, Long: long}, Counter: counter, OneCode: true}
+		im := require.Get(Build(layout.Code+7, decode(t, nop5...), copies*short, &l, plain))(t)
+		var again string
+		for _, turns := range []int{short, (short + long) / 2, long} {
+			alone := require.Get(Build(layout.Code+7, decode(t, nop5...), copies*turns, &l, plain))(t)
+			other, ok := im.For(copies * turns)
+			if !ok || other.Entry != alone.Entry || other.FirstCopy != im.FirstCopy || !bytes.Equal(alone.Code, im.Code) {
+				t.Fatalf("%v: %d turns are other code: %v", counter, turns, ok)
+			}
+			code := im.Code[other.Entry-im.Address:]
+			require.Equal(t, fmt.Sprintf("%v, entry for %d turns", counter, turns),
+				[]string{fmt.Sprintf("MOV EAX, %#x", turns), "MOV [SlotTurns], RAX", "JMP first"}, read(t, other.Entry, code)[:3])
+			at := other.Entry
+			for range 3 {
+				in := require.Get(x86asm.Decode(code, 64))(t)
+				at, code = at+uint64(in.Len), code[in.Len:]
+				if to, ok := in.Args[0].(x86asm.Rel); ok {
+					at += uint64(int64(to))
+				}
+			}
+			if again == "" {
+				again = fmt.Sprintf("%#x", at)
+			}
+			require.Equal(t, "where the prologue starts", again, fmt.Sprintf("%#x", at))
+			e := asm.NewEmitter(at)
+			Prologue(e, plain.Init, plain.Reset, plain.Features)
+			before := im.Code[int(at-im.Address)+len(e.Bytes()) : im.FirstCopy-im.Address]
+			want := []string{"MOV R15, [SlotTurns]"}
+			if counter.Memory {
+				want = []string{"MOV RAX, [SlotTurns]", "MOV [SlotLoop], RAX", "MOV EAX, 0x12345600"}
+			}
+			require.Equal(t, fmt.Sprintf("%v, ahead of the copies", counter), want, read(t, e.PC(), before))
+		}
+		if _, ok := im.For(copies); ok {
+			t.Errorf("%v: it has an entry for one turn", counter)
+		}
+		dry := require.Get(BuildDryRun(decode(t, nop5...), copies*long, &l, plain))(t)
+		if dry.Entry != dry.Address {
+			t.Errorf("%v: a dry run starts %d bytes into its code", counter, dry.Entry-dry.Address)
+		}
+	}
+}
+
 // name32 returns the name of a register's lower half.
 func name32(r asm.Reg) string {
 	return (x86asm.EAX + x86asm.Reg(r)).String()
@@ -87,8 +135,9 @@ func read(t *testing.T, pc uint64, code []byte) (out []string) {
 			text := a.String()
 			switch a := a.(type) {
 			case x86asm.Mem:
-				if a.Base == x86asm.RIP && pc+uint64(int64(int32(a.Disp))) == layout.SlotLoop {
-					text = "[SlotLoop]"
+				slots := map[uint64]string{layout.SlotLoop: "[SlotLoop]", layout.SlotTurns: "[SlotTurns]"}
+				if name, ok := slots[pc+uint64(int64(int32(a.Disp)))]; ok && a.Base == x86asm.RIP {
+					text = name
 				}
 			case x86asm.Rel:
 				text = "first"

@@ -16,6 +16,7 @@ type Region struct {
 func BuildRegion(at uint64, r Region, h Harness, dryRun bool) (Image, error) {
 	im := Image{Address: (at + 63) &^ 63, Copies: 1, block: len(r.Code)}
 	e := h.emitter(im.Address)
+	im.Entry = im.Address
 	if h.TimesFirst {
 		storeStart(e, h.Clock)
 	}

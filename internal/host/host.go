@@ -132,6 +132,7 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 		FrontEnd: unroll.FrontEnd{
 			L1I:     orSmallest(l1i),
 			OpCache: unroll.OpCache(core.OpCache),
+			ByPlace: core.LoopsByPlace,
 		},
 		Features: features,
 		Disabled: disabled(AskCPUID, features),

@@ -110,6 +110,7 @@ const (
 	SlotRuns                          // runs of the block's images that are timed at once
 	SlotIdleStores                    // as SlotIdleProbe, of the burst of stores
 	SlotPhasesEnd                     // address past the last phase
+	SlotTurns                         // turns of a loop whose entry chose them
 	slotsEnd
 )
 

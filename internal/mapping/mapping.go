@@ -179,7 +179,7 @@ func (p Plan) RunOnce(c runner, im harness.Image) error {
 	if p.ResetImage != 0 {
 		ops = append(ops, tracee.Run(p.ResetImage, 1))
 	}
-	stop, err := c.Do(append(ops, tracee.Run(im.Address+p.shift(), 1)), p.Limit)
+	stop, err := c.Do(append(ops, tracee.Run(im.Entry+p.shift(), 1)), p.Limit)
 	if err != nil {
 		return p.timeout(err)
 	}

@@ -87,8 +87,11 @@ func (b ImageBuilder) pair(at, shift uint64) (short, long harness.Image, err err
 	if short, err = b.image(at+shift, b.Factors.Short); err != nil {
 		return short, long, err
 	}
-	if long, err = b.image(short.End(), b.Factors.Long); err != nil {
-		return short, long, err
+	long, ok := short.For(b.Factors.Long)
+	if !ok {
+		if long, err = b.image(short.End(), b.Factors.Long); err != nil {
+			return short, long, err
+		}
 	}
 	if long.End() > layout.CodeEnd {
 		return short, long, b.tooLarge()
@@ -191,6 +194,9 @@ func (m *MappedBlock) Midpoint(read harness.Clock) (im harness.Image, ok bool, e
 	midpoint, ok := m.MidpointFactors()
 	if !ok {
 		return im, false, nil
+	}
+	if im, ok = m.Short.For(midpoint.Long); ok {
+		return im, true, m.addDirty(im)
 	}
 	p := m.startingAt(m.start, read)
 	im, err = p.image(congruent(m.Long.Address, m.Long.End()), midpoint.Long)

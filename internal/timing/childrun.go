@@ -460,7 +460,7 @@ const movedShare = 0.005
 
 // cycles returns the window's cycles per iteration, at rate ticks per cycle; NaN without samples.
 func (w window) cycles(p Pair, rate float64) float64 {
-	return p.PerIteration(stat.Mean(w.perRun[0]), stat.Mean(w.perRun[1])) / rate
+	return p.cycles(stat.Mean(w.perRun[0]), stat.Mean(w.perRun[1]), rate)
 }
 
 // measured returns what a window of a placement shows, at rate ticks per cycle; NaN without samples.

@@ -152,7 +152,7 @@ func (t *Counters) Time(b Block, p Plan) (Timed, error) {
 		if err := c.replicate(n - 1); err != nil {
 			return c.timed, err
 		}
-		c.timed.derive(c.passes[0].clock, clockRate{ticks: 1}, c.pair.iterations(), c.plan.Uneven)
+		c.timed.derive(c.passes[0].clock, clockRate{ticks: 1}, c.pair, c.plan.Uneven)
 		if slices.Contains(checked, n) && c.timed.enough(n, p.Precision) || n >= checked[0] && time.Now().After(c.deadline) {
 			break
 		}
@@ -227,7 +227,7 @@ func (c *counterSeries) window(i, replicate int, l Layout) error {
 	}
 	c.timed.Events.add(p.events, c.pair, [2]Readings{ofShort, ofLong}, c.identical())
 	if i == 0 {
-		c.timed.Windows = append(c.timed.Windows, Window{Layout: l, Replicate: replicate, Cycles: c.pair.PerIteration(float64(short.Cycles), float64(long.Cycles))})
+		c.timed.Windows = append(c.timed.Windows, Window{Layout: l, Replicate: replicate, Cycles: c.pair.cycles(float64(short.Cycles), float64(long.Cycles), 1)})
 	}
 	return nil
 }

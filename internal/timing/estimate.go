@@ -36,12 +36,12 @@ func replicates(precision float64) (checked []int, varies int) {
 }
 
 // derive sets the block's cycles per iteration, the mean over the layouts, with the interval that holds another run's
-// result; the images of a pair differ by these iterations. While some layout has a single visit, layouts cannot be
+// result. While some layout has a single visit, layouts cannot be
 // separated from noise: the estimate is then the midmean of all windows, with the interval of windows drawn at
 // random. From the second visit on, layouts are fixed effects, and the interval rests on replicates. The interval is
 // at least as wide as the clock's steps make it, for the block's time (from its own samples, as if all runs of a
 // timing counted) and for the rate (from earlier replicates too).
-func (t *Timed) derive(c clock.Clock, r clockRate, iterations int, uneven bool) {
+func (t *Timed) derive(c clock.Clock, r clockRate, p Pair, uneven bool) {
 	alike := t.Windows
 	if !uneven {
 		alike = inOneState(t.Windows)
@@ -58,10 +58,11 @@ func (t *Timed) derive(c clock.Clock, r clockRate, iterations int, uneven bool) 
 	if !t.Design.Repeated() {
 		e = stat.MidMean(cycles)
 	}
-	block := c.Resolution(windowSamples*n, precisionGain(t.RunsPerSample, c)*float64(iterations)) / r.ticks
+	block := c.Resolution(windowSamples*n, precisionGain(t.RunsPerSample, c)*float64(p.iterations())) / r.ticks
 	rate := e.Value * c.RateResolution(max(r.samples, n)) / r.ticks
 	e.Half = math.Hypot(math.Hypot(max(e.Half, block), rate), processShare*e.Value)
 	t.Estimate = e.Prediction()
+	t.Estimate.Half = math.Hypot(t.Estimate.Half, p.Own/2)
 }
 
 const (

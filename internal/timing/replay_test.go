@@ -159,7 +159,7 @@ func (r replayed) window(layout int) (w recording.Window, ok bool) {
 // Replicates implements Block: an entry is the number of the place.
 func (r replayed) Replicates(places []int, _ int, _ harness.Clock) (pairs []Pair, err error) {
 	for _, place := range places {
-		pairs = append(pairs, Pair{Image{uint64(place), r.block.Short, 0}, Image{uint64(place), r.block.Long, 0}})
+		pairs = append(pairs, Pair{Short: Image{uint64(place), r.block.Short, 0}, Long: Image{uint64(place), r.block.Long, 0}})
 	}
 	return pairs, nil
 }

@@ -48,12 +48,17 @@ func (s simulation) measure(r *rand.Rand, precision float64) Timed {
 				timed.Windows = append(timed.Windows, Window{Layout: l, Replicate: n, Cycles: c})
 			}
 		}
-		timed.derive(clock.TSC{StepTicks: 2}, clockRate{ticks: 0.7, samples: 1 << 16}, 200, false)
+		timed.derive(clock.TSC{StepTicks: 2}, clockRate{ticks: 0.7, samples: 1 << 16}, apart(200), false)
 		if timed.enough(n, precision) {
 			break
 		}
 	}
 	return timed
+}
+
+// apart returns a pair whose images differ by so many iterations.
+func apart(iterations int) Pair {
+	return Pair{Short: Image{Iterations: iterations}, Long: Image{Iterations: 2 * iterations}}
 }
 
 // truth returns the mean over layouts.

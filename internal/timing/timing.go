@@ -63,11 +63,21 @@ type Image struct {
 // spread bounds the difference between runs that comes from their numbers of iterations, as a share of their time.
 func (im Image) spread() float64 { return float64(im.Varied) / float64(im.Iterations) }
 
-type Pair struct{ Short, Long Image }
+type Pair struct {
+	Short, Long Image
+	// Own is the largest number of cycles an iteration that the images' own code takes and their difference does not cancel.
+	Own float64
+}
 
 // PerIteration returns the throughput.
 func (p Pair) PerIteration(short, long float64) float64 {
 	return unroll.Throughput(short, long, unroll.Factors{Short: p.Short.Iterations, Long: p.Long.Iterations})
+}
+
+// cycles returns an iteration's, of images that took so many ticks at rate ticks per cycle: half of Own is left out, and the interval holds
+// the other half.
+func (p Pair) cycles(short, long, rate float64) float64 {
+	return p.PerIteration(short, long)/rate - p.Own/2
 }
 
 func (p Pair) iterations() int { return p.Long.Iterations - p.Short.Iterations }

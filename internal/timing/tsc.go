@@ -201,7 +201,7 @@ func (s *series) takeReplicates(deadline time.Time) error {
 	return nil
 }
 
-func (s *series) derive() { s.timed.derive(s.clock, s.rate, s.pairs[0].iterations(), s.plan.Uneven) }
+func (s *series) derive() { s.timed.derive(s.clock, s.rate, s.pairs[0], s.plan.Uneven) }
 
 func (s *series) enough(n int) bool {
 	if s.Record != nil {

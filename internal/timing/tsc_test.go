@@ -32,10 +32,29 @@ func TestNarrowSeesEachLayout(t *testing.T) {
 			timed.Windows = append(timed.Windows, Window{Layout: l, Replicate: i / 3, Cycles: 2})
 		}
 		timed.Windows[passWindows-1].Cycles = slow
-		timed.derive(clock.TSC{StepTicks: 1e-9}, clockRate{ticks: 0.7, samples: 36}, 100, false)
+		timed.derive(clock.TSC{StepTicks: 1e-9}, clockRate{ticks: 0.7, samples: 36}, apart(100), false)
 		if got := timed.narrow(0.005); got != want {
 			t.Errorf("one layout at %g, the others at 2: narrow %v", slow, got)
 		}
+	}
+}
+
+// Of what the images' own code may take, half is left out of the cycles, and the interval holds the rest.
+func TestOwn(t *testing.T) {
+	const ticks, own = 0.7, 0.2
+	p := apart(100)
+	without := p.cycles(210, 350, ticks)
+	p.Own = own
+	require.Equal(t, "cycles", without-own/2, p.cycles(210, 350, ticks))
+	narrow, wide := Timed{RunsPerSample: 40}, Timed{RunsPerSample: 40}
+	for i, l := range passOf(0) {
+		w := Window{Layout: l, Replicate: i / 3, Cycles: 2 - own/2}
+		narrow.Windows, wide.Windows = append(narrow.Windows, w), append(wide.Windows, w)
+	}
+	narrow.derive(clock.TSC{StepTicks: 1e-9}, clockRate{ticks: ticks, samples: 36}, apart(100), false)
+	wide.derive(clock.TSC{StepTicks: 1e-9}, clockRate{ticks: ticks, samples: 36}, p, false)
+	if narrow.Estimate.Half > own/10 || wide.Estimate.High() < 2 || wide.Estimate.Half > own/2+narrow.Estimate.Half {
+		t.Errorf("cycles of 2 less half of %g: %v, and %v without it in the interval", own, wide.Estimate, narrow.Estimate)
 	}
 }
 
@@ -236,7 +255,7 @@ func TestKeep(t *testing.T) {
 	} {
 		r := &series{
 			TSC:   &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1, samples: 36}, report: Report{TicksPerSecond: 1e9}},
-			pairs: []Pair{{Image{0, 100, 0}, Image{0, 200, 0}}},
+			pairs: []Pair{{Short: Image{0, 100, 0}, Long: Image{0, 200, 0}}},
 		}
 		var offsets []int
 		kept, rate := r.keepUndisturbed(c.got, []*placement{{}})
