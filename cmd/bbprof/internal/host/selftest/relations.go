@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -18,6 +19,7 @@ type relation struct {
 	// blocks are measured in order; expected is what the last must take, by the others' results.
 	blocks   []profiler.Block
 	expected func(others []profiler.Result, last profiler.Result) Answer
+	clock    bool // expected is the clock's cross-check
 }
 
 // Chains through rax whose latencies add up on any core: no core fuses, eliminates or renames any of them away.
@@ -63,7 +65,7 @@ func asClock(code []byte) relation {
 				return Answer{}
 			}
 			return Answer{last.Clock.MultiplyCycles, last.Clock.MultiplyCycles}
-		}}
+		}, true}
 }
 
 // sum: a chain of chains takes their sum.
@@ -92,7 +94,7 @@ func asLoop(short bool, code []byte) relation {
 	return relation{text(code) + ", in a loop as in a row", short, []profiler.Block{mode(profiler.Unroll), mode(profiler.Loop)},
 		func(others []profiler.Result, _ profiler.Result) Answer {
 			return Answer{others[0].Cycles, others[0].Cycles}
-		}}
+		}, false}
 }
 
 // independent: two chains beside each other take as long as one, or up to twice that where they share a unit.
@@ -101,7 +103,7 @@ func independent(a, b []byte) relation {
 	return relation{text(both) + ", by one of them", false, []profiler.Block{{Code: a}, {Code: both}},
 		func(others []profiler.Result, _ profiler.Result) Answer {
 			return Answer{others[0].Cycles, 2 * others[0].Cycles}
-		}}
+		}, false}
 }
 
 // measured memorizes results by what was measured, since relations share blocks.
@@ -134,6 +136,9 @@ func (r *runner) relation(ctx context.Context, x relation) (o Outcome, err error
 	n := len(results) - 1
 	answer := x.expected(results[:n], results[n])
 	o.judge(results[n], answer)
+	if o.Status == Fail && x.clock && !clock.Whole(answer.Low) {
+		o.Status, o.Why = Disturbed, fmt.Sprintf("other work disturbed the start, by which an imul took %.3f cycles", answer.Low)
+	}
 	if math.IsNaN(answer.Low) || answer == (Answer{}) {
 		o.Status, o.Why = Skipped, "this clock has no cross-check"
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
@@ -25,6 +26,7 @@ func newDrawn(seed uint64) *drawn {
 	for _, name := range []string{"add", "neg", "not", "imul", "bswap", "mov", "mulsd"} {
 		d.latencies[name] = float64(1 + d.random.IntN(9))
 	}
+	d.latencies["imul"] += clock.LeastMultiply - 1
 	d.multiply, d.shared = d.latencies["imul"], seed%2 == 0
 	return d
 }
@@ -84,6 +86,14 @@ func TestRelationsFindFaults(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRelationWithoutIdleStart: a start by which an imul takes no whole number of cycles was disturbed, and says nothing of what is measured later.
+func TestRelationWithoutIdleStart(t *testing.T) {
+	d := newDrawn(1)
+	d.multiply -= 0.26
+	o := require.Get(run(context.Background(), d, cpu.Unknown, hasAll, nil, []relation{asClock(imulRAX)}, Full))(t)[0]
+	require.Equal(t, "status", Disturbed, o.Status)
 }
 
 // TestRelationDisturbed: a relation whose blocks cannot be measured is disturbed or fails, and names the block.
