@@ -58,6 +58,9 @@ func loopShape(l unroll.Loop, turns int, init initial.State, dryRun bool) shape 
 				e.Dec(counter.Reg)
 			}
 			e.Jnz(first)
+			if l.OneCode && !dryRun {
+				e.Lfence() // as in buildOwn: the exit may be predicted after one number of turns alone
+			}
 		},
 	}
 }
