@@ -46,7 +46,8 @@ func TestOwn(t *testing.T) {
 	without := p.cycles(210, 350, ticks)
 	p.Own = own
 	require.Equal(t, "cycles", without-own/2, p.cycles(210, 350, ticks))
-	narrow, wide := Timed{RunsPerSample: 40}, Timed{RunsPerSample: 40}
+	narrow := Timed{Spent: Spent{RunsPerSample: 40}}
+	wide := narrow
 	for i, l := range passOf(0) {
 		w := Window{Layout: l, Replicate: i / 3, Cycles: 2 - own/2}
 		narrow.Windows, wide.Windows = append(narrow.Windows, w), append(wide.Windows, w)
