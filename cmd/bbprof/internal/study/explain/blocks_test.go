@@ -87,10 +87,10 @@ type asking struct {
 	code []byte
 }
 
-// median measures a set-up a few times.
+// median measures a set-up three times: one may be disturbed.
 func (a asking) median(s profiler.Setup, of func(profiler.Result) float64) float64 {
 	var all []float64
-	for range 5 {
+	for range 3 {
 		r, err := pool.Number(require.Context(a.t), a.p, profiler.Block{Code: a.code, Setup: s})
 		require.Measure(a.t, err)
 		all = append(all, of(r))
@@ -168,7 +168,7 @@ func TestBuiltBlocks(t *testing.T) {
 					switch cost, asked := costs[f.Hypothesis]; {
 					case slices.Contains(named, f.Hypothesis) && asked && cost < mayNotName:
 						wrong += fmt.Sprintf("%s is named and costs %.1f %%; ", f.Hypothesis, 100*cost)
-					case f.Hypothesis == "operand values": // TestOperandValues asks
+					case f.Hypothesis == "operand values": // TestBuiltCode asks
 					case slices.Contains(named, f.Hypothesis) && !asked && setup.Unroll == nil:
 						wrong += fmt.Sprintf("%s is named; ", f.Hypothesis)
 					case !slices.Contains(named, f.Hypothesis) && f.Outcome != experiment.Untested && cost > mustName:
