@@ -128,7 +128,7 @@ func TestInterruptedStudies(t *testing.T) {
 				require.Tool(t, require.GCC, "gcc")
 			}
 			var waited require.Tries
-			for wait := 500 * time.Millisecond; ; wait *= 2 {
+			for wait := 250 * time.Millisecond; ; wait *= 2 {
 				code, stdout, stderr := interrupted(t, c.args, wait)
 				if disturbed(stderr) {
 					waited.Again(t, wait, stderr)

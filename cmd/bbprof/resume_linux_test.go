@@ -45,12 +45,12 @@ func TestResumed(t *testing.T) {
 		{"ablate", more},
 		{"compare", "-layouts", "12", "-a", "4801c0", "-b", "480fafc0"},
 		{"compare", "-layouts", "20", "-trials", "2", "-a", "true", "-b", "true"},
-		{"explain", "-rounds", "50", "-frames", "1", "-hex", "48890b488b17"},
+		{"explain", "-rounds", "20", "-frames", "1", "-hex", "48890b488b17"},
 		{"sweep", "-code", "0:31", "-runs", "5", "-hex", "4801c0"},
 		{"sweep", "-env", "0:160:16", "-runs", "5", "--", "true"},
 		{"account", "-runs", "15", ran, "--", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"},
 		{"check", "-layouts", "6", in("base.csv", functions("4801c0")), in("head.csv", functions("480fafc0"))},
-		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "4"},
+		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "2"},
 		{"score", "-core", "Zen 4", "-model", "slow=exec:sh " + slow, baseline},
 	} {
 		t.Run(strings.Join(c[:2], " "), func(t *testing.T) {
