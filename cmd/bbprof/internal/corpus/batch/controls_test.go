@@ -58,7 +58,7 @@ func wrong(t *testing.T, path string) (wrong, busy int) {
 // TestControls: rows that a neighbour slowed are measured again, whether it comes and goes, was there at the start or has
 // had the idle level wrong; where it stays they are rejected. Controls take 2 % of the time.
 func TestControls(t *testing.T) {
-	const n = 5000
+	const n, second = 2500, 500 * time.Millisecond // of the time that so many rows take
 	for name, c := range map[string]struct {
 		from, to    time.Duration
 		first       int     // worker
@@ -67,12 +67,12 @@ func TestControls(t *testing.T) {
 		void, stays bool // rows are judged at the end only; rejected in the end
 	}{
 		"none":                   {},
-		"for a while":            {from: time.Second, to: 2 * time.Second},
-		"at the start":           {to: time.Second},
-		"and nothing is known":   {to: time.Second, learnt: true, void: true},
-		"from some time on":      {from: time.Second, to: time.Hour, stays: true},
-		"a level learnt late":    {to: time.Second, level: 1400, void: true},
-		"one worker's own level": {to: time.Second, first: 1, level: 1400, void: true},
+		"for a while":            {from: second, to: 2 * second},
+		"at the start":           {to: second},
+		"and nothing is known":   {to: second, learnt: true, void: true},
+		"from some time on":      {from: second, to: time.Hour, stays: true},
+		"a level learnt late":    {to: second, level: 1400, void: true},
+		"one worker's own level": {to: second, first: 1, level: 1400, void: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			path, corpus := file(t), distinctRows(n)

@@ -296,7 +296,7 @@ func TestLLVMMCAQuantum(t *testing.T) {
 func TestLLVMMCAIsolates(t *testing.T) {
 	require.Slow(t)
 	fakeMCA(t)
-	inTime(t, time.Second, func(timeout time.Duration) (diff string) {
+	inTime(t, 300*time.Millisecond, func(timeout time.Duration) (diff string) {
 		s := require.Get(Parse("llvm-mca-0,iterations=50", Options{MCPU: "x", Timeout: timeout}))(t)
 		got, err := s.Predict(t.Context(), []string{"21", "22", "05", "23", "06", "07", "24", "28"})
 		if err != nil {

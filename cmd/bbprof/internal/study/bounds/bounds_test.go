@@ -76,7 +76,7 @@ func TestGroups(t *testing.T) {
 
 // TestGroupsOfLongBlock: a chain takes time quadratic in its length; cubic would be 10¹² steps here.
 func TestGroupsOfLongBlock(t *testing.T) {
-	const n = 10_000
+	const n = 4000
 	var chain []dependency
 	for i := range n {
 		chain = append(chain, dependency{from: i, to: (i + 1) % n, copies: (i + 1) / n})
