@@ -193,7 +193,7 @@ func (s *synthetic) find(known bool) (startResult, int, error) {
 // TestStartFindsTheTruth: on simulated cores of any clock and width, a start ends within its tries. It finds the
 // core's rate and idle time if the core is idle for a tenth of the time, and never reports an idle core as shared.
 func TestStartFindsTheTruth(t *testing.T) {
-	seeds := uint64(3000)
+	seeds := uint64(1000)
 	if testing.Short() {
 		seeds = 100
 	}

@@ -108,6 +108,7 @@ func TestLoop(t *testing.T) {
 
 // TestLongLoop: a loop that is too long to be stepped is taken some iterations before its end, and the program runs as ever.
 func TestLongLoop(t *testing.T) {
+	t.Parallel()
 	const iterations = 1_000_000
 	share := tinyelf.Asm("\xb8\x09\x00\x00\x00", "\x31\xff", "\xbe\x00\x10\x00\x00", "\xba\x03\x00\x00\x00", // mmap(0, 4096, PROT_READ|PROT_WRITE,
 		"\x41\xba\x21\x00\x00\x00", "\x49\x83\xc8\xff", "\x45\x31\xc9", "\x0f\x05") // MAP_SHARED|MAP_ANONYMOUS, -1, 0)
@@ -159,6 +160,7 @@ func TestShortLoop(t *testing.T) {
 // TestEndlessLoop: the time for which the end of a loop is looked for is bounded, and the program's own signals end it.
 func TestEndlessLoop(t *testing.T) {
 	require.Slow(t)
+	t.Parallel()
 	code := tinyelf.Asm("\xb8\x25\x00\x00\x00", "\xbf\x01\x00\x00\x00", "\x0f\x05", // alarm(1)
 		"\xff\xc0", "\xeb\xfc") // inc eax; jmp
 	c, part := tiny(t, code)
@@ -197,6 +199,7 @@ func first(t *testing.T, path, function string) Block {
 // TestHostile: capture changes neither a program's output nor its end, whatever it does, and earlier captures are kept.
 func TestHostile(t *testing.T) {
 	require.Slow(t)
+	t.Parallel()
 	path := require.Compiled(t, "testdata/hostile.c", "-O1", "-pthread")
 	block := first(t, path, "work")
 	for _, test := range []struct {
