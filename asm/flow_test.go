@@ -37,7 +37,7 @@ func TestStepOver(t *testing.T) {
 		{"48ab", Step{Length: 2}},
 		{"488b0510000000", Step{Length: 7, RIPDisp: 3}},
 	} {
-		code := require.Get(hex.DecodeString(tt.hex + "90"))(t)
+		code := require.Hex(t, tt.hex+"90")
 		require.Equal(t, tt.hex, tt.want, require.Get(StepOver(code))(t))
 	}
 	for _, bad := range []string{"", "06", "e80000", "0f"} {

@@ -1,7 +1,6 @@
 package asm
 
 import (
-	"encoding/hex"
 	"fmt"
 	"testing"
 
@@ -71,7 +70,7 @@ func TestFollow(t *testing.T) {
 // Whatever the bytes are, each access of each copy comes once, in order.
 func FuzzFollow(f *testing.F) {
 	for _, seed := range []string{"488b03", "50", "c9", "8f03", "48a5", "f3a4", "4898", "480fc1c3", "62f27d0990444b10", "d7"} {
-		code := require.Get(hex.DecodeString(seed))(f)
+		code := require.Hex(f, seed)
 		f.Add(code, 5)
 	}
 	f.Fuzz(func(t *testing.T, code []byte, copies int) {

@@ -13,7 +13,7 @@ import (
 
 func TestUndecodable(t *testing.T) {
 	for _, row := range require.Table(t, "undecodable.txt") {
-		_, err := Decode(require.Get(hex.DecodeString(strings.ReplaceAll(row[0], " ", "")))(t))
+		_, err := Decode(require.Hex(t, row[0]))
 		if row[2] == "" {
 			require.Equal(t, row[0], nil, err)
 			continue

@@ -2,7 +2,6 @@ package asm
 
 import (
 	"bytes"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
@@ -37,7 +36,7 @@ func describe(m Mem) string {
 // mustDecode decodes a block of a test table.
 func mustDecode(t *testing.T, hexBytes string) []Inst {
 	t.Helper()
-	block := require.Get(hex.DecodeString(strings.ReplaceAll(hexBytes, " ", "")))(t)
+	block := require.Hex(t, hexBytes)
 	return require.Get(Decode(block))(t)
 }
 
@@ -73,7 +72,7 @@ func TestAlign(t *testing.T) {
 // lengths, and none of them may become a loop or an allocation.
 func FuzzAccesses(f *testing.F) {
 	for _, seed := range []string{"488b03", "f3a4", "f3a6", "c4e26990048b", "660ff7c1", "480fa303", "d7", "fdf348ab"} {
-		code := require.Get(hex.DecodeString(seed))(f)
+		code := require.Hex(f, seed)
 		f.Add(code, []byte{1, 2, 3})
 		f.Add(code, bytes.Repeat([]byte{0xff}, 64))
 	}

@@ -3,11 +3,9 @@ package asm
 import (
 	"bufio"
 	"bytes"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -37,8 +35,7 @@ func objdumpSlots(t *testing.T, sequences [][]byte) []map[int]dumped {
 		own := len(s) - len(bytes.TrimRight(s, "\x90"))
 		image = append(image, bytes.Repeat([]byte{0x66, 0x66, 0x66, 0x90}, max(0, maxLength+5-own+3)/4)...)
 	}
-	file := filepath.Join(t.TempDir(), "code")
-	require.NoError(t, os.WriteFile(file, image, 0o600))
+	file := require.File(t, "code", image)
 	cmd := exec.Command(tool, "-D", "-z", "-w", "-b", "binary", "-m", "i386:x86-64", "-M", "intel", "--insn-width=16", file)
 	out := require.Get(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
@@ -86,7 +83,7 @@ func corpus(t testing.TB) [][]byte {
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		first, _, _ := strings.Cut(lines.Text(), ",")
-		block := require.Get(hex.DecodeString(first))(t)
+		block := require.Hex(t, first)
 		blocks = append(blocks, block)
 	}
 	return blocks

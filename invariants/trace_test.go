@@ -1,7 +1,6 @@
 package invariants
 
 import (
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,7 +19,7 @@ var (
 
 func insts(t *testing.T, code string) []asm.Inst {
 	t.Helper()
-	b := require.Get(hex.DecodeString(strings.ReplaceAll(code, " ", "")))(t)
+	b := require.Hex(t, code)
 	return require.Get(asm.Decode(b))(t)
 }
 

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,8 +15,7 @@ import (
 // TestResultLost: what cannot be written to standard output is a failure of every command, and not one of its
 // input; a reader that has gone needs no message.
 func TestResultLost(t *testing.T) {
-	result := filepath.Join(t.TempDir(), "result.csv")
-	require.NoError(t, os.WriteFile(result, []byte("hex,status,reason,cycles,ci_low,ci_high,row\n90,ok,,1,0.9,1.1,1\n"), 0o666))
+	result := require.File(t, "result.csv", "hex,status,reason,cycles,ci_low,ci_high,row\n90,ok,,1,0.9,1.1,1\n")
 	lines := [][]string{{"version"}, {"--version"}, {"-h"}, {"help"}, {"help", "-man"}, {"completion", "bash"}}
 	for _, f := range []resultfile.Format{resultfile.CSV, resultfile.JSON, resultfile.Parquet, resultfile.BHive} { // others need more than this result
 		lines = append(lines, []string{"convert", "-format", string(f), result})

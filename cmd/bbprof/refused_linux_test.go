@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -93,8 +92,7 @@ func refusedJobs(t *testing.T) map[string][]string {
 	program := tinyelf.Write(t, []byte{
 		0xe8, 0x0c, 0, 0, 0, 0xbf, 0, 0, 0, 0, 0xb8, 231, 0, 0, 0, 0x0f, 0x05, 0xc3,
 	}, tinyelf.Symbol{Name: "f", Offset: 17})
-	corpus := filepath.Join(t.TempDir(), "in.csv")
-	require.NoError(t, os.WriteFile(corpus, []byte("hex\n488b03\n90\n"), 0o644))
+	corpus := require.File(t, "in.csv", "hex\n488b03\n90\n")
 	return map[string][]string{
 		"hex":    {"-json", "-hex", "488b03"}, // mov rax, [rbx]
 		"batch":  {"batch", "-format", "jsonl", "-o", filepath.Join(t.TempDir(), "out.jsonl"), "-overwrite", corpus},

@@ -3,9 +3,7 @@ package harness
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,8 +24,7 @@ type line struct {
 func disassemble(t *testing.T, base uint64, code []byte) []line {
 	t.Helper()
 	tool := require.Tool(t, require.Binutils, "objdump")
-	file := filepath.Join(t.TempDir(), "code")
-	require.NoError(t, os.WriteFile(file, code, 0o600))
+	file := require.File(t, "code", code)
 	out := require.Get(exec.Command(tool, "-D", "-z", "-w", "-b", "binary", "-m", "i386:x86-64", "-M", "intel",
 		"--insn-width=16", fmt.Sprintf("--adjust-vma=%#x", base), file).Output())(t)
 	var lines []line

@@ -1,7 +1,9 @@
 package require
 
 import (
+	"encoding/hex"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,6 +41,20 @@ func Equal(t testing.TB, what, want, got any, opts ...cmp.Option) {
 	if diff := cmp.Diff(want, got, opts...); diff != "" {
 		t.Errorf("%v (-want +got):\n%s", what, diff)
 	}
+}
+
+// Hex is the bytes that digits say, with or without blanks between them.
+func Hex(t testing.TB, digits string) []byte {
+	t.Helper()
+	return Get(hex.DecodeString(strings.ReplaceAll(digits, " ", "")))(t)
+}
+
+// File writes a file in a folder of its own.
+func File[T string | []byte](t testing.TB, name string, content T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	NoError(t, os.WriteFile(path, []byte(content), 0o644))
+	return path
 }
 
 // Table reads a table of testdata: a line is a row of cells, with bars between them, and what follows a # is a comment.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -82,8 +81,7 @@ func TestBoundsOfFiles(t *testing.T) {
 			"bbprof: incomplete: 2 of 3 blocks done and written\nbbprof: this host cannot measure: an idle CPU"},
 		{"the host at once", failsAt(0, 0, 0x91), cli.ExitHost, []string{"kept"}, "bbprof: this host cannot measure: an idle CPU"},
 	} {
-		name := filepath.Join(t.TempDir(), "out.csv")
-		require.NoError(t, os.WriteFile(name, []byte("kept\n"), 0o666))
+		name := require.File(t, "out.csv", "kept\n")
 		b := &boundsCmd{}
 		b.Out.File = name
 		exits(t, c.name, "bounds", c.want, "", c.stderr, func(std cli.Streams) error {

@@ -1,7 +1,6 @@
 package assemble
 
 import (
-	"encoding/hex"
 	"fmt"
 	"testing"
 
@@ -22,7 +21,7 @@ func TestBlockText(t *testing.T) {
 		{"90c5f87790", Go, "NOPL; VZEROUPPER; NOPL"},
 		{"06", Intel, ""},
 	} {
-		code := require.Get(hex.DecodeString(tt.hex))(t)
+		code := require.Hex(t, tt.hex)
 		require.Equal(t, fmt.Sprintf("%s in %s", tt.hex, tt.syntax), tt.want, Block(code, tt.syntax))
 	}
 }

@@ -214,8 +214,7 @@ func TestRefused(t *testing.T) {
 	one, two := results(t, core, 20), results(t, other, 20)
 	twice := func(name string) string {
 		text := strings.Replace(string(require.Get(os.ReadFile(one))(t)), "ci_low,", name+",", 1)
-		path := filepath.Join(t.TempDir(), "twice.csv")
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
+		path := require.File(t, "twice.csv", text)
 		return path
 	}
 	for _, c := range []struct {

@@ -51,7 +51,7 @@ int other;
 func compiled(t *testing.T, compiler string, args ...string) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "compiled")
-	cmd := exec.Command(compiler, append(args, "-fcommon", "-o", file, write(t, "a.c", source))...)
+	cmd := exec.Command(compiler, append(args, "-fcommon", "-o", file, require.File(t, "a.c", source))...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
 	}

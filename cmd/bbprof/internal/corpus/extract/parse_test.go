@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -63,13 +61,6 @@ func TestFrameSpans(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
-	return path
-}
-
 const callgrindText = `# callgrind format
 version: 1
 cmd: ./a --b=c
@@ -97,27 +88,27 @@ jcnd=1/2 0x1000
 // TestIsCode: by the first bytes, and assembly by its name.
 func TestIsCode(t *testing.T) {
 	for name, text := range map[string]string{"elf": "\x7fELF", "archive": archiveMagic, "thin": thinMagic, "a.s": "nop\n"} {
-		require.Equal(t, name, true, IsCode(write(t, name, text)))
+		require.Equal(t, name, true, IsCode(require.File(t, name, text)))
 	}
 	for name, text := range map[string]string{"rows.csv": "hex\n90\n", "short": "!", "empty": ""} {
-		require.Equal(t, name, false, IsCode(write(t, name, text)))
+		require.Equal(t, name, false, IsCode(require.File(t, name, text)))
 	}
 }
 
 func TestReadCallgrind(t *testing.T) {
-	p := require.Get(ReadProfile(write(t, "callgrind.out", callgrindText)))(t)
+	p := require.Get(ReadProfile(require.File(t, "callgrind.out", callgrindText)))(t)
 	c := p.objects["/bin/none"].counts.(*exactCounts)
 	require.Equal(t, "addresses", []uint64{0x1000, 0x1001, 0x1002}, c.addrs)
 	require.Equal(t, "sums, lost, total", []uint64{0, 6, 8, 13, 4, 17}, append(c.sums, p.Lost, p.Total))
 	simulated := strings.NewReplacer("events: Ir", "events: Ir D1mr Bcm", "0x1000 5", "0x1000 5 2", "-1 2", "-1 2 0 7").Replace(callgrindText)
 	events := []string{"Bcm", "Ir", "D1mr"}
-	profiles := require.Get(readEvents(events, write(t, "callgrind.out", simulated)))(t)
+	profiles := require.Get(readEvents(events, require.File(t, "callgrind.out", simulated)))(t)
 	for i, want := range [][]uint64{{0, 7}, {0, 6, 8, 13}, {0, 2}} {
 		c := profiles[i].objects["/bin/none"].counts
 		require.Equal(t, events[i], want, c.(*exactCounts).sums)
 		require.Equal(t, events[i]+" is of executions", events[i] == "Ir", c.exact())
 	}
-	if _, err := readEvents([]string{"Ir", "DLmr"}, write(t, "callgrind.out", simulated)); err == nil || !strings.Contains(err.Error(), "it does not count DLmr") {
+	if _, err := readEvents([]string{"Ir", "DLmr"}, require.File(t, "callgrind.out", simulated)); err == nil || !strings.Contains(err.Error(), "it does not count DLmr") {
 		t.Errorf("an event that it lacks: %v", err)
 	}
 	for _, bad := range []struct{ text, want string }{
@@ -130,7 +121,7 @@ func TestReadCallgrind(t *testing.T) {
 		{"positions: instr\nob=(7) /x\n0x1 0\n", "no instruction has a count"},
 		{"", "no instruction has a count"},
 	} {
-		_, err := ReadCallgrind(write(t, "bad", bad.text))
+		_, err := ReadCallgrind(require.File(t, "bad", bad.text))
 		if in := (*InputError)(nil); !errors.As(err, &in) || !strings.Contains(err.Error(), bad.want) {
 			t.Errorf("%q: error %v, want one with %q", bad.text, err, bad.want)
 		}
@@ -166,7 +157,7 @@ a b 8/8 2.0: 1000 cycles:u:
 	7f0000001002 g
 
 `
-	p := require.Get(ReadProfile(write(t, "perf", samples)))(t)
+	p := require.Get(ReadProfile(require.File(t, "perf", samples)))(t)
 	c := p.objects[path].counts
 	require.Equal(t, "samples", []uint64{1, 2, 3},
 		[]uint64{c.between(tinyelf.Base, tinyelf.Base+2), c.between(tinyelf.Base+2, tinyelf.Base+4), p.Total})
@@ -174,7 +165,7 @@ a b 8/8 2.0: 1000 cycles:u:
 	stack := mapped + "a b 7/7 2.0: 1 cycles:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P/-/-/5 " +
 		"0x7f0000001004/0x7f0000001000/M/-/-/2/COND/- 0x7f0000001004/0x7f0000001000/P/-/-/0 " +
 		"0x7f0000001004/0x7f0000001002/P/-/-/9\n"
-	p = require.Get(ReadPerf(write(t, "perf", stack)))(t)
+	p = require.Get(ReadPerf(require.File(t, "perf", stack)))(t)
 	c = p.objects[path].counts
 	require.Equal(t, "branches", []uint64{2, 3, 3, 0},
 		[]uint64{c.at(tinyelf.Base), c.at(tinyelf.Base + 2), c.at(tinyelf.Base + 4), c.at(tinyelf.Base + 5)})
@@ -187,7 +178,7 @@ a b 8/8 2.0: 1000 cycles:u:
 		t.Error(out.String())
 	}
 	for _, bad := range []string{"", "text\n", mapped, "PERF_RECORD_MMAP2 x\n", "a\x00b"} {
-		if _, err := ReadPerf(write(t, "perf", bad)); err == nil {
+		if _, err := ReadPerf(require.File(t, "perf", bad)); err == nil {
 			t.Errorf("%q: no error", bad)
 		}
 	}

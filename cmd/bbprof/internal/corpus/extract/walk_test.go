@@ -2,7 +2,6 @@ package extract
 
 import (
 	"debug/elf"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
@@ -16,7 +15,7 @@ func fabricate(t *testing.T, code, data string, claims ...claim) *object {
 	t.Helper()
 	o := &object{name: "test", stats: new(Stats)}
 	for i, text := range []string{code, data} {
-		b := require.Get(hex.DecodeString(strings.ReplaceAll(text, " ", "")))(t)
+		b := require.Hex(t, text)
 		if len(b) == 0 {
 			continue
 		}

@@ -188,8 +188,7 @@ func TestFiles(t *testing.T) {
 }
 
 func TestSize(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "a.csv")
-	os.WriteFile(name, []byte("hex\n90\n9191\n"), 0o666)
+	name := require.File(t, "a.csv", "hex\n90\n9191\n")
 	in := require.Get(Open([]string{name, name}, nil, "", nil))(t)
 	ends := []int64{in.Size()}
 	for row, err := in.Next(); err == nil; row, err = in.Next() {
@@ -199,8 +198,7 @@ func TestSize(t *testing.T) {
 }
 
 func TestOpenFails(t *testing.T) {
-	broken := filepath.Join(t.TempDir(), "broken.gz")
-	os.WriteFile(broken, []byte{0x1f, 0x8b, 8, 0}, 0o666)
+	broken := require.File(t, "broken.gz", []byte{0x1f, 0x8b, 8, 0})
 	for name, says := range map[string]string{
 		"nosuch": "open nosuch: no such file or directory",
 		broken:   broken + ": it is compressed and its end is missing; copy it again: unexpected EOF",
@@ -410,8 +408,7 @@ func TestParquet(t *testing.T) {
 		require.NoError(t, w.Write(cells))
 	}
 	require.NoError(t, w.Close())
-	name := filepath.Join(t.TempDir(), "corpus.pq")
-	require.NoError(t, os.WriteFile(name, table.Bytes(), 0o666))
+	name := require.File(t, "corpus.pq", table.Bytes())
 	want := []string{`90=90|7|a, "b"`, "!bad_hex||", "zz!bad_hex|9|# ", "4801c0=4801c0|10|"}
 	for _, from := range []string{name, "-"} {
 		in := require.Get(Open([]string{from}, bytes.NewReader(table.Bytes()), "", nil))(t)

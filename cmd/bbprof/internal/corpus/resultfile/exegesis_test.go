@@ -2,9 +2,7 @@ package resultfile
 
 import (
 	"errors"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -41,8 +39,7 @@ func TestExegesis(t *testing.T) {
 		if want := wants[i].set; err != nil || want != "" && got.Set.String() != want {
 			t.Errorf("%s\nsets %s, %v, want %s", text, got.Set, err, want)
 		}
-		name := filepath.Join(t.TempDir(), "s")
-		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+		name := require.File(t, "s", text)
 		out, err := exec.Command(tool, "-mode=inverse_throughput", "-repetition-mode=loop", "-execution-mode=subprocess", "-mcpu=sapphirerapids",
 			"-benchmark-phase=assemble-measured-code", "-snippets-file="+name, "-benchmarks-file=-").CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "actual measurements skipped") {

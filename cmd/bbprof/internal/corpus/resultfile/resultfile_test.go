@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -155,8 +154,7 @@ func write(t *testing.T, f Format, s Schema, rows [][]string) []byte {
 
 func read(t *testing.T, text []byte) (s Schema, rows [][]string) {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "result")
-	require.NoError(t, os.WriteFile(name, text, 0o666))
+	name := require.File(t, "result", text)
 	r := require.Get(OpenRows(name, nil))(t)
 	defer r.Close()
 	for row, err := range r.All() {

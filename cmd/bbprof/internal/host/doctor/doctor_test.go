@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -219,7 +218,7 @@ func TestJudgeFetched(t *testing.T) {
 // TestBlocks: what is measured is what the texts say, and the two pages are two.
 func TestBlocks(t *testing.T) {
 	decode := func(code string) string {
-		insts := require.Get(asm.Decode(require.Get(hex.DecodeString(code))(t)))(t)
+		insts := require.Get(asm.Decode(require.Hex(t, code)))(t)
 		var text []string
 		for i := range insts {
 			text = append(text, insts[i].Text())

@@ -3,8 +3,6 @@ package cause
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
@@ -49,8 +47,7 @@ int main(void)
 // TestMadeSlow: in a real program, the cause that was built in is confirmed and the other is not.
 func TestMadeSlow(t *testing.T) {
 	require.Slow(t)
-	source := filepath.Join(t.TempDir(), "slow.c")
-	require.NoError(t, os.WriteFile(source, []byte(madeSlow), 0o644))
+	source := require.File(t, "slow.c", madeSlow)
 	for _, c := range []struct {
 		flag        string
 		made, other int // index in the findings

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -51,8 +50,7 @@ int main(int argc, char **argv)
 // compiled compiles a C source.
 func compiled(t *testing.T, source string, flags ...string) Command {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "prog.c")
-	require.NoError(t, os.WriteFile(file, []byte(source), 0o644))
+	file := require.File(t, "prog.c", source)
 	c := require.Get(NewCommand([]string{require.Compiled(t, file, append(flags, "-O1")...)}))(t)
 	c.CleanEnv = true
 	return c

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -119,8 +117,7 @@ func TestRun(t *testing.T) {
 	if len(cells) != 2 || cells[0].Growth != Linear || cells[1].Growth != Constant || cells[1].Instructions[2] > 10 || done != p.Steps() {
 		t.Errorf("%d of %d done: %+v", done, p.Steps(), cells)
 	}
-	bad := filepath.Join(t.TempDir(), "bad.c")
-	require.NoError(t, os.WriteFile(bad, []byte("int main( {"), 0o644))
+	bad := require.File(t, "bad.c", "int main( {")
 	for _, c := range []struct {
 		compiler, source, function, says string
 	}{

@@ -2,7 +2,6 @@ package bounds
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
@@ -22,12 +21,7 @@ import (
 
 func decode(t *testing.T, digits string) []asm.Inst {
 	t.Helper()
-	return require.Get(asm.Decode(unhex(t, digits)))(t)
-}
-
-func unhex(t *testing.T, digits string) []byte {
-	t.Helper()
-	return require.Get(hex.DecodeString(strings.ReplaceAll(digits, " ", "")))(t)
+	return require.Get(asm.Decode(require.Hex(t, digits)))(t)
 }
 
 func texts(t *testing.T, code []byte) (list []string) {
@@ -184,7 +178,7 @@ func (m madeUp) Profile(_ context.Context, b profiler.Block) (profiler.Result, e
 // answer finds the bounds of a block at 0x401000.
 func answer(t *testing.T, core madeUp, digits string, parts bool) Answer {
 	t.Helper()
-	block := profiler.Block{Code: unhex(t, digits), Setup: profiler.Setup{Address: new(uint64(0x401000))}}
+	block := profiler.Block{Code: require.Hex(t, digits), Setup: profiler.Setup{Address: new(uint64(0x401000))}}
 	return require.Get(Find(context.Background(), core, block, parts))(t)
 }
 

@@ -98,7 +98,7 @@ func TestSynthetic(t *testing.T) {
 	require.Measure(t, err)
 	t.Cleanup(own.Close)
 	p := pool.NewPatient(own)
-	alone, err := p.Profile(ctx, profiler.Block{Code: unhex(t, strings.Repeat("486bc103", 8))}) // independent multiplications
+	alone, err := p.Profile(ctx, profiler.Block{Code: require.Hex(t, strings.Repeat("486bc103", 8))}) // independent multiplications
 	require.Measure(t, err)
 	if alone.Rejection != nil {
 		require.Measure(t, alone.Rejection)
@@ -108,7 +108,7 @@ func TestSynthetic(t *testing.T) {
 	blocks := made(n, rand.New(rand.NewPCG(1, 2)))
 	named, slack, slacks, measured := 0, 0, 0, 0
 	for _, b := range blocks {
-		a, err := Find(ctx, p, profiler.Block{Code: unhex(t, b.hex)}, false)
+		a, err := Find(ctx, p, profiler.Block{Code: require.Hex(t, b.hex)}, false)
 		require.Measure(t, err)
 		if a.disturbed() {
 			continue

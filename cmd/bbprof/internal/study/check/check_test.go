@@ -46,7 +46,7 @@ func build(t *testing.T, text string) (pieces []Piece) {
 			_, err := fmt.Sscanf(address, "%d", &p.Address)
 			require.NoError(t, err)
 		}
-		if p.Code = newCode(require.Get(hex.DecodeString(strings.ReplaceAll(code, " ", "")))(t)); p.Code == nil {
+		if p.Code = newCode(require.Hex(t, code)); p.Code == nil {
 			t.Fatalf("%s is no block", code)
 		}
 		pieces = append(pieces, p)

@@ -161,8 +161,8 @@ func TestBuiltBlocks(t *testing.T) {
 				plan.Rounds = 5 // a megabyte of code is slow
 			}
 			require.AtMost(t, 1, 3, func() (wrong string) {
-				costs := asking{t, p, unhex(t, b.hex)}.costs(setup, b.cause, b.without)
-				found := findings(t, p, unhex(t, b.hex), setup, plan)
+				costs := asking{t, p, require.Hex(t, b.hex)}.costs(setup, b.cause, b.without)
+				found := findings(t, p, require.Hex(t, b.hex), setup, plan)
 				named := experiment.Confirmed(found)
 				for _, f := range found {
 					switch cost, asked := costs[f.Hypothesis]; {

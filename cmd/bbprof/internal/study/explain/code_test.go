@@ -57,10 +57,10 @@ func TestBuiltCode(t *testing.T) {
 				if set != "" {
 					s.Set = require.Get(initial.ParseSet(set))(t)
 				}
-				return asking{t, p, unhex(t, hex)}.median(s, cycles)
+				return asking{t, p, require.Hex(t, hex)}.median(s, cycles)
 			}
 			require.AtMost(t, 1, 3, func() string {
-				f := only(t, p, unhex(t, b.hex), setup, b.cause)
+				f := only(t, p, require.Hex(t, b.hex), setup, b.cause)
 				if b.partner == "" {
 					if f.Outcome != experiment.Absent {
 						return fmt.Sprintf("%+v", f)

@@ -3,14 +3,12 @@ package explain
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
@@ -122,11 +120,6 @@ func (c *core) layouts(s profiler.Setup, cycles float64) (all []profiler.LayoutC
 	return all
 }
 
-func unhex(t *testing.T, s string) []byte {
-	t.Helper()
-	return require.Get(hex.DecodeString(strings.ReplaceAll(s, " ", "")))(t)
-}
-
 // mov [rbx], rcx; mov rdx, [rdi]; addsd xmm0, xmm1
 const pair = "48890b 488b17 f20f58c1"
 
@@ -185,7 +178,7 @@ func TestExplain(t *testing.T) {
 		for seed := range uint64(20) {
 			m := c.core
 			m.noise, m.disturb, m.random = 0.002, 11, rand.New(rand.NewPCG(seed, 0))
-			e := require.Get(Explain(context.Background(), &m, unhex(t, pair), c.setup, plan(seed)))(t)
+			e := require.Get(Explain(context.Background(), &m, require.Hex(t, pair), c.setup, plan(seed)))(t)
 			if got := experiment.Confirmed(e.Findings); !slices.Equal(got, c.want) {
 				t.Errorf("%s, seed %d: %q, want %q: %+v", c.name, seed, got, c.want, e.Findings)
 				break
@@ -225,7 +218,7 @@ func TestUnmetCores(t *testing.T) {
 				}
 			}
 			this := m
-			e := require.Get(Explain(context.Background(), &this, unhex(t, pair), c.setup, plan(seed)))(t)
+			e := require.Get(Explain(context.Background(), &this, require.Hex(t, pair), c.setup, plan(seed)))(t)
 			got := experiment.Confirmed(e.Findings)
 			slices.Sort(got)
 			if slices.Sort(want); !slices.Equal(got, want) {
@@ -247,7 +240,7 @@ func TestUntested(t *testing.T) {
 		r.Predicted.Alias4K, r.Predicted.AliasStores = 1, 1
 		return r, err
 	})
-	e := require.Get(Explain(context.Background(), stuck, unhex(t, pair), pointers(0x10000, 0x13000, 16), plan(0)))(t)
+	e := require.Get(Explain(context.Background(), stuck, require.Hex(t, pair), pointers(0x10000, 0x13000, 16), plan(0)))(t)
 	if f := e.Findings[0]; f.Outcome != experiment.Untested || f.Change == "" {
 		t.Errorf("%+v", f)
 	}
@@ -263,7 +256,7 @@ func TestErrors(t *testing.T) {
 				}
 				return m.Profile(context.Background(), b)
 			})
-			_, err := Explain(context.Background(), failing, unhex(t, pair), pointers(0x10000, 0x13000, 16), plan(0))
+			_, err := Explain(context.Background(), failing, require.Hex(t, pair), pointers(0x10000, 0x13000, 16), plan(0))
 			if err == nil || want != nil && !errors.Is(err, want) {
 				t.Errorf("at %d: %v", at, err)
 			}
@@ -272,7 +265,7 @@ func TestErrors(t *testing.T) {
 	rejecting := scripted(func(profiler.Block) (profiler.Result, error) {
 		return profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGFPE}, nil
 	})
-	if e, err := Explain(context.Background(), rejecting, unhex(t, pair), profiler.Setup{}, plan(0)); err != nil ||
+	if e, err := Explain(context.Background(), rejecting, require.Hex(t, pair), profiler.Setup{}, plan(0)); err != nil ||
 		e.Base.Reason != verdict.SIGFPE || len(e.Findings) > 0 {
 		t.Errorf("%+v %v", e, err)
 	}

@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-	"encoding/hex"
 	"strings"
 	"testing"
 
@@ -11,7 +10,7 @@ import (
 
 func decode(t *testing.T, digits string) []asm.Inst {
 	t.Helper()
-	return require.Get(asm.Decode(require.Get(hex.DecodeString(strings.ReplaceAll(digits, " ", "")))(t)))(t)
+	return require.Get(asm.Decode(require.Hex(t, digits)))(t)
 }
 
 func texts(t *testing.T, code []byte) (list []string) {

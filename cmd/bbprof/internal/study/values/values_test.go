@@ -19,7 +19,7 @@ import (
 
 func decode(t *testing.T, text string) ([]byte, []asm.Inst) {
 	t.Helper()
-	code := require.Get(hex.DecodeString(strings.ReplaceAll(text, " ", "")))(t)
+	code := require.Hex(t, text)
 	return code, require.Get(asm.Decode(code))(t)
 }
 
