@@ -120,7 +120,7 @@ func TestInterruptedStudies(t *testing.T) {
 		{[]string{"sweep", "-env", "0:60000:16", "-runs", "100000", "--", "true"}, ",,,,0,true\n"},
 		{[]string{"sweep", "-env", "0:16:16", "-json", "-runs", "100000", "--", "true"}, `],"incomplete":true}`},
 		{[]string{"explain", "-json", "-rounds", "100000", "--", "true"}, `"incomplete":true`},
-		{[]string{"count", "-matrix", "gcc", "-levels", "O2,O0", "-func", "product", "-sizes", "1,2,3000000000",
+		{[]string{"count", "-matrix", "gcc", "-levels", "O2,O0", "-func", "product", "-sizes", "1,2,300000000",
 			"../../testdata/programs/sums.c"}, "incomplete: interrupted; builds"},
 	} {
 		t.Run(strings.Join(c.args[:2], " "), func(t *testing.T) {
