@@ -3,6 +3,7 @@ package values
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
@@ -26,7 +27,7 @@ func TestOnThisCore(t *testing.T) {
 		{"imul rax, rbx", "480fafc3", "rbx", false, "480fafc3", "rbx=0", "rbx=-1"},
 		{"xor rax, rbx", "4831d8", "rbx", false, "4831d8", "rbx=0", "rbx=-1"},
 	} {
-		p, err := profiler.New(ctx, profiler.Options{Mode: profiler.Unroll, NoFTZ: c.subnormals, Detail: true})
+		p, err := profiler.New(ctx, profiler.Options{Mode: profiler.Unroll, NoFTZ: c.subnormals, Detail: true, Budget: 500 * time.Millisecond})
 		require.Measure(t, err)
 		code, _ := decode(t, c.code)
 		own, _ := decode(t, c.own)
@@ -39,7 +40,7 @@ func TestOnThisCore(t *testing.T) {
 			require.Measure(t, err)
 			b, err := at(c.b)
 			require.Measure(t, err)
-			s, err := Run(ctx, p, profiler.Block{Code: code}, experiment.Plan{Rounds: DefaultRounds, Seed: 1})
+			s, err := Run(ctx, p, profiler.Block{Code: code}, experiment.Plan{Rounds: 6, Seed: 1})
 			require.Measure(t, err)
 			require.Measure(t, s.Base.Err())
 			differ := max(a, b)/min(a, b) - 1
