@@ -103,17 +103,14 @@ func note(line string) {
 	fmt.Fprintln(file, strings.ReplaceAll(line, "\n", " "))
 }
 
-// AtMost runs a check of something measured up to n times, and fails the test if more than failures of these complain (""
+// AtMost runs a check of something measured n times, and fails the test if more than failures of these complain (""
 // is no complaint): other work on the machine may spoil one run, and hardly spoils many. It stops as soon as the
-// outcome is settled: by a first run without a complaint, since what is wrong shows in that too.
+// outcome is settled.
 func AtMost(t testing.TB, failures, n int, check func() string) {
 	t.Helper()
 	var complaints []string
 	for left := n; left > 0 && len(complaints)+left > failures; left-- {
 		complaint := check()
-		if complaint == "" && len(complaints) == 0 {
-			return
-		}
 		if complaint == "" {
 			continue
 		}
