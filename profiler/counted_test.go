@@ -149,6 +149,9 @@ const (
 	loadAndStore = "488b03488907" // mov rax, [rbx]; mov [rdi], rax
 )
 
+// about reports whether cycles are the scripted ones, but for half of what the branch of a loop that is one code may take.
+func about(got, want float64) bool { return math.Abs(got-want) <= 0.002*want }
+
 // Few counters take several passes, and each window's cycles are taken once, whatever their number.
 func TestSimulatedSuccess(t *testing.T) {
 	for _, counters := range []int{3, 8} {
@@ -161,7 +164,7 @@ func TestSimulatedSuccess(t *testing.T) {
 				seen[e.Role] = true
 			}
 		})).profile(t, add)
-		if r.Status != OK || r.Cycles != 1 || r.CIHigh-r.CILow > 0.02 || r.Clock.Name != "perf" || r.WindowsKept != timing.Layouts/2 {
+		if r.Status != OK || !about(r.Cycles, 1) || r.CIHigh-r.CILow > 0.02 || r.Clock.Name != "perf" || r.WindowsKept != timing.Layouts/2 {
 			t.Fatalf("%d counters: %+v", counters, r)
 		}
 		doubtsOnly(t, r, "", "")
@@ -262,7 +265,7 @@ func TestSimulatedContextSwitches(t *testing.T) {
 			}
 		}
 	})).profile(t, add)
-	if r.Status != OK || r.Cycles != 1 || r.WindowsSwitched == 0 {
+	if r.Status != OK || !about(r.Cycles, 1) || r.WindowsSwitched == 0 {
 		t.Errorf("%+v", r)
 	}
 	// All of them do.
@@ -417,7 +420,7 @@ func TestSimulatedHot(t *testing.T) {
 		}))
 		o.Mode = c.asks
 		r := o.profile(t, c.block)
-		if (r.Reason == verdict.Nonlinear) != c.fails || r.Cycles != c.cycles || r.RowCycles != c.row || r.Mode != c.mode ||
+		if (r.Reason == verdict.Nonlinear) != c.fails || !about(r.Cycles, c.cycles) || r.RowCycles != c.row || r.Mode != c.mode ||
 			r.LoopsTake != c.take && !c.fails || (r.FrontEnd == Unchecked) != (c.mode == Unroll) {
 			t.Errorf("%s: %v, %g cycles, in a row %g; mode %s, front end %s, loops take %q; %q", c.name, r.Err(), r.Cycles, r.RowCycles, r.Mode,
 				r.FrontEnd, r.LoopsTake, r.Warnings)

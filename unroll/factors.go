@@ -42,7 +42,7 @@ type FrontEnd struct {
 	L1I     int     `json:"l1i_bytes"`
 	OpCache OpCache `json:"op_cache"`
 	// ByPlace says that how fast a loop runs depends on the addresses of its code.
-	ByPlace bool `json:"loops_by_place,omitzero"`
+	ByPlace bool `json:"-"`
 }
 
 // OpCache is the geometry of a decoded-instruction cache. A window of Window bytes of code takes one line for every

@@ -496,6 +496,7 @@ func withoutDigits(s string) string {
 		{`answers for .*`, "answers for a CPU"},
 		{`[+-]?\d+(\.\d+)?(m?s\b)?`, "N"},
 		{`N to N`, "N"},
+		{`N and N( copies in its body| turns)`, "N$1"}, // either differs between a loop's images
 		{` +`, " "},
 	} {
 		s = regexp.MustCompile(r[0]).ReplaceAllString(s, r[1])

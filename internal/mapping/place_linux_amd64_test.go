@@ -43,6 +43,30 @@ func TestCodeOffset(t *testing.T) {
 	}
 }
 
+// TestOneCode: the images of a loop that is one code, and that of the third number of turns, have the same copies and run as often as they say.
+func TestOneCode(t *testing.T) {
+	b := openBench(t)
+	m := require.Get(b.task(unhex(t, "4801c0")).Prepare([]initial.State{initial.Paper()}))(t)
+	front := b.cpu.FrontEnd
+	front.ByPlace = true
+	loop, _, err := m.AsLoop(front, 6, false, nil)
+	require.NoError(t, err)
+	pairs := require.Get(loop.Replicates([]int{0, 16}, 0, loop.Clock))(t)
+	third, ok, err := loop.Midpoint(loop.Clock)
+	if err != nil || !ok || len(pairs) != 2 {
+		t.Fatalf("%d replicates, a third number: %v, %v", len(pairs), ok, err)
+	}
+	last := pairs[1]
+	for _, im := range []harness.Image{last[1], third} {
+		if im.FirstCopy != last[0].FirstCopy || im.Entry == last[0].Entry || im.End() != last[0].End() {
+			t.Errorf("copies at %#x, entry %#x; of the shorter image %#x, %#x", im.FirstCopy, im.Entry, last[0].FirstCopy, last[0].Entry)
+		}
+	}
+	if next, end := last[0].Address, pairs[0][0].End(); next < end {
+		t.Errorf("the second replicate starts at %#x, and the first ends at %#x", next, end)
+	}
+}
+
 // The images of a child run follow each other, each in the sets of L1I that it would have alone, so that
 // the code size holds for each of them.
 func TestReplicates(t *testing.T) {
