@@ -381,6 +381,9 @@ func (j job) plan(m *mapping.MappedBlock) timing.Plan {
 		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical, Tolerate: j.Options.Tolerate,
 		Layout: j.onlyLayout(), OnePlace: j.Setup.CodeOffset != nil,
 	}
+	if m.Loop != nil && m.Loop.OneCode {
+		plan.Whole = true // a slow place may be in the other half
+	}
 	if m.Loop != nil && m.Loop.Turns.Short >= unroll.CountedTurns {
 		plan.Warm = 1 // a loop of many iterations warms itself up; the one run sets the start time
 	}

@@ -242,6 +242,31 @@ func TestReplayStarts(t *testing.T) {
 	}
 }
 
+// TestWholeDesign: a block whose interval is narrow after half of the layouts is timed in the others too if the plan wants them.
+func TestWholeDesign(t *testing.T) {
+	narrow := 0
+	for name, r := range recordings(t) {
+		core := newReplay(r)
+		for i, b := range r.Blocks {
+			if !slices.ContainsFunc(b.Windows, wholeWindow) {
+				continue
+			}
+			half, err := core.Time(i, Plan{Precision: 0.01})
+			whole, werr := core.Time(i, Plan{Precision: 0.01, Whole: true})
+			if err != nil || werr != nil || len(half.Windows) > Layouts/2 {
+				continue
+			}
+			narrow++
+			if n := len(whole.Design.Cells); n <= Layouts/2 {
+				t.Errorf("%s, %x: %d windows of %d layouts, and %d of half of them", name, b.Code, len(whole.Windows), n, len(half.Windows))
+			}
+		}
+	}
+	if narrow == 0 {
+		t.Error("no recorded block is narrow after half of the layouts")
+	}
+}
+
 // Every recorded block has its known cycles inside its interval, at either precision, or is rejected for its
 // neighbours; without any, none is.
 func TestReplayBlocks(t *testing.T) {

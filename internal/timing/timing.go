@@ -105,6 +105,7 @@ type Plan struct {
 	Precision  float64       // half-width of the interval to reach, as a share of the cycles or in cycles
 	Identical  int           // of 16 timings by counters; 0: the paper's rule
 	Layout     *Layout       // the only layout to time in; nil: the whole design
+	Whole      bool          // time every layout of the design, however narrow the interval is after half of them
 	OnePlace   bool          // keep the images at their place and vary the dispatch offset only
 	// Counted events do not reject the block for the reasons in Tolerate.
 	Tolerate []verdict.Reason

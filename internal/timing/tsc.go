@@ -183,6 +183,9 @@ func (s *series) approximate() (cycles float64, err error) {
 func (s *series) takeReplicates(deadline time.Time) error {
 	n := 0
 	checked, _ := replicates(s.plan.Precision)
+	if s.plan.Whole {
+		checked = checked[1:]
+	}
 	for _, next := range checked {
 		for n < next {
 			taken, complete, err := s.replicates(n, min(next-n, replicatesAtOnce, s.replicatesThatFit()), deadline)
