@@ -144,8 +144,8 @@ func (p *Profiler) ProfileAll(ctx context.Context, next func() (Block, bool), do
 	})
 }
 
-// AllEvents lists the events of the CPU in use, by their names for Options.Events. The error is a *verdict.HostError if the kernel offers
-// no hardware counters.
+// AllEvents lists the events of the CPU in use, by their names for Options.Events. The error is a *verdict.HostError if
+// the kernel offers no hardware counters.
 func (p *Profiler) AllEvents(ctx context.Context) (events []string, err error) {
 	refused := p.onThread(ctx, func(s *session) {
 		if events, err = s.pmu.All(s.kernel); !s.pmu.Available {

@@ -97,7 +97,7 @@ func ChooseLoop(insts []asm.Inst, fe FrontEnd, width int, forwards bool) (l Loop
 	if forwards {
 		c := (forwardingInsts + n - 1) / n
 		l.Bodies, l.Turns = Factors{c, c}, Factors{forwardingTurns, 2 * forwardingTurns}
-	} else if fe.ByPlace {
+	} else if fe.ByPlace && !l.Counter.Memory { // counting in memory takes more than a place in rename
 		c := (leastInsts + n - 1) / n
 		l.Bodies, l.Turns = Factors{c, c}, Factors{CountedTurns, 2 * CountedTurns}
 		l.OneCode, l.Own = true, 1/float64(cmp.Or(width, anyWidth)*c) // its place in rename

@@ -96,8 +96,17 @@ func TestChooseLoopByPlace(t *testing.T) {
 			}
 		}
 	}
-	if l, _ := ChooseLoop(repeat(t, 3, nop...), front, 6, true); l.OneCode || l.Own != 0 {
-		t.Errorf("stores that feed loads: %+v", l)
+	var every []asm.Inst // all registers but rsp
+	for r := range byte(16) {
+		every = append(every, decode(t, 0x48|r>>3<<2, 0x8d, r&7<<3|0x40|5, 0)...) // lea r, [rbp]
+	}
+	for name, l := range map[string]func() (Loop, bool){
+		"stores that feed loads": func() (Loop, bool) { return ChooseLoop(repeat(t, 3, nop...), front, 6, true) },
+		"counted in memory":      func() (Loop, bool) { return ChooseLoop(every, front, 6, false) },
+	} {
+		if l, _ := l(); l.OneCode || l.Own != 0 || name == "counted in memory" && !l.Counter.Memory {
+			t.Errorf("%s: %+v", name, l)
+		}
 	}
 }
 

@@ -217,5 +217,9 @@ func (m *MappedBlock) CodeBytes() int {
 		whole := (m.Short.Address - m.Images) &^ (layout.PageSize - 1) // pages of other images
 		return int(m.Long.End() - whole - layout.Code)
 	}
-	return int(m.Images-layout.Code) + len(m.Short.Code) + len(m.Long.Code)
+	size := int(m.Images-layout.Code) + len(m.Short.Code)
+	if m.Long.Address != m.Short.Address { // else both are one code
+		size += len(m.Long.Code)
+	}
+	return size
 }

@@ -62,6 +62,11 @@ func TestOneCode(t *testing.T) {
 			t.Errorf("copies at %#x, entry %#x; of the shorter image %#x, %#x", im.FirstCopy, im.Entry, last[0].FirstCopy, last[0].Entry)
 		}
 	}
+	anywhere, offset := loop.CodeBytes(), 0
+	loop.Offset = &offset
+	if there := loop.CodeBytes(); there > anywhere {
+		t.Errorf("%d bytes of code, at an offset %d", anywhere, there)
+	}
 	if next, end := last[0].Address, pairs[0][0].End(); next < end {
 		t.Errorf("the second replicate starts at %#x, and the first ends at %#x", next, end)
 	}

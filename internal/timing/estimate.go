@@ -36,11 +36,10 @@ func replicates(precision float64) (checked []int, varies int) {
 }
 
 // derive sets the block's cycles per iteration, the mean over the layouts, with the interval that holds another run's
-// result. While some layout has a single visit, layouts cannot be
-// separated from noise: the estimate is then the midmean of all windows, with the interval of windows drawn at
-// random. From the second visit on, layouts are fixed effects, and the interval rests on replicates. The interval is
-// at least as wide as the clock's steps make it, for the block's time (from its own samples, as if all runs of a
-// timing counted) and for the rate (from earlier replicates too).
+// result. While some layout has a single visit, layouts cannot be separated from noise: the estimate is then the midmean
+// of all windows, with the interval of windows drawn at random. From the second visit on, layouts are fixed effects, and
+// the interval rests on replicates. The interval is at least as wide as the clock's steps make it, for the block's time
+// (from its own samples, as if all runs of a timing counted) and for the rate (from earlier replicates too).
 func (t *Timed) derive(c clock.Clock, r clockRate, p Pair, uneven bool) {
 	alike := t.Windows
 	if !uneven {

@@ -21,8 +21,8 @@ type natural struct {
 	calls     bool
 }
 
-// loops lists the function's natural loops by address, and how many of them each block is in, by offset. A block without a direct predecessor is taken as a target of each indirect jump, such as a
-// case of a switch, or else as an entry.
+// loops lists the function's natural loops by address, and how many of them each block is in, by offset. A block without
+// a direct predecessor is taken as a target of each indirect jump, such as a case of a switch, or else as an entry.
 func (w *walker) loops() (list []natural, depth map[int]int) {
 	var blocks, indirect []int
 	to, from := map[int][]int{}, map[int][]int{}

@@ -55,8 +55,8 @@ func (r *Run) Profile(ctx context.Context) (*Profile, error) {
 	return p, nil
 }
 
-// Missed runs the program under callgrind with models of the data caches and of a branch predictor, at three times the time of Profile. It counts
-// loads that miss L1, loads that miss L2, and conditional branches that are mispredicted.
+// Missed runs the program under callgrind with models of the data caches and of a branch predictor, at three times the
+// time of Profile. It counts loads that miss L1, loads that miss L2, and conditional branches that are mispredicted.
 func (r *Run) Missed(ctx context.Context) ([]*Profile, error) {
 	missed, unknown, err := r.callgrind(ctx, []string{"D1mr", "DLmr", "Bcm"}, "--cache-sim=yes", "--branch-sim=yes", "--LL="+secondLevel())
 	if unknown != "" {

@@ -88,7 +88,8 @@ func (r room) again(insts []asm.Inst, written asm.Values) (load, stored []byte) 
 // and its neighbour into one slot, so a nop may find room where nothing else does, as may a zeroing idiom among the
 // block's nops.
 var slots = []probe{
-	{"nop", "nop", func(room, int) []byte { return rewrite.Nop(1) }},
+	// Of 4 bytes: an op cache may not hold as many shorter ones as a window of code has, as Golden Cove's does not.
+	{"nop", "nop", func(room, int) []byte { return rewrite.Nop(4) }},
 	{"zero idiom", "vxorps x, x, x of one register", func(r room, _ int) []byte { return r.onVectors("vxorps", r.vector) }},
 }
 
