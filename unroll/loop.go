@@ -88,9 +88,9 @@ const (
 )
 
 // ChooseLoop returns the loop for a block that repeats its addresses in every iteration. The bodies differ by whole groups of the
-// instructions that the core renames in a cycle, width (0: unknown), whatever the block: then both end a group alike. A block whose
-// stores feed its loads has equal bodies and unequal turns, because the number of stores in the loop decides its speed. fits is false if
-// even one copy exceeds its share of the op cache.
+// instructions that the core renames in a cycle, width (0: unknown), whatever the block: then both end a group alike. On a core with
+// fe.ByPlace they are one code instead. A block whose stores feed its loads has equal bodies and unequal turns, because the number of stores
+// in the loop decides its speed. fits is false if even one copy exceeds its share of the op cache.
 func ChooseLoop(insts []asm.Inst, fe FrontEnd, width int, forwards bool) (l Loop, fits bool) {
 	n := max(len(insts), 1)
 	l.Counter = freeCounter(insts)
