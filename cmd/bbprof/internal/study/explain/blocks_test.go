@@ -87,10 +87,10 @@ type asking struct {
 	code []byte
 }
 
-// median measures a set-up three times: one may be disturbed.
+// median measures a set-up five times: beside a neighbour two may be disturbed.
 func (a asking) median(s profiler.Setup, of func(profiler.Result) float64) float64 {
 	var all []float64
-	for range 3 {
+	for range 5 {
 		r, err := pool.Number(require.Context(a.t), a.p, profiler.Block{Code: a.code, Setup: s})
 		require.Measure(a.t, err)
 		all = append(all, of(r))
