@@ -152,7 +152,7 @@ type attempt struct {
 
 // noise is what bbprof says when other work on the core left it without a number.
 var noise = regexp.MustCompile(`(shared the core|took the CPU away): of [0-9]+ windows|(rejected \(|not measured: )(busy_core|context_switch|clock_drift)|` +
-	`no CPU is left alone|no measurement of the core's clock rate|left out: the core was busy`)
+	`no CPU is left alone|keep other work off this core and its SMT sibling|no measurement of the core's clock rate|left out: the core was busy`)
 
 var noisyRow = regexp.MustCompile(`,rejected,(busy_core|context_switch|clock_drift),`)
 
