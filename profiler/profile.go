@@ -381,7 +381,7 @@ func (j job) plan(m *mapping.MappedBlock) timing.Plan {
 		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical, Tolerate: j.Options.Tolerate,
 		Layout: j.onlyLayout(), OnePlace: j.Setup.CodeOffset != nil,
 	}
-	if m.Loop != nil && m.Loop.OneCode {
+	if m.Loop != nil && m.Loop.OneCode() {
 		plan.Whole = true // a slow place may be in the other half
 	}
 	if m.Loop != nil && m.Loop.Turns.Short >= unroll.CountedTurns {

@@ -46,8 +46,7 @@ type Loop struct {
 	Turns   Factors
 	Counter Counter
 	Exit    *Exit   // if the block's own branch closes the loop; Counter is then unused
-	OneCode bool    // both images are the same code, entered for their numbers of turns
-	Own     float64 // cycles an iteration that the branch of such a loop takes at most
+	Own     float64 // cycles an iteration that the branch of a loop that is one code takes at most; 0: it is two
 	Varied  int     // each timed run with such an exit lacks a pseudo-random number of turns below Varied
 }
 
@@ -55,6 +54,9 @@ type Loop struct {
 func OwnLoop(copies int, exit Exit, turns Factors) Loop {
 	return Loop{Bodies: Factors{copies, copies}, Turns: turns, Exit: &exit}
 }
+
+// OneCode reports whether both images are the same code, entered for their numbers of turns.
+func (l Loop) OneCode() bool { return l.Own > 0 }
 
 // Iterations returns how often the block runs in each image.
 func (l Loop) Iterations() Factors {
@@ -93,16 +95,17 @@ const (
 // in the loop decides its speed. fits is false if even one copy exceeds its share of the op cache.
 func ChooseLoop(insts []asm.Inst, fe FrontEnd, width int, forwards bool) (l Loop, fits bool) {
 	n := max(len(insts), 1)
+	width = cmp.Or(width, anyWidth)
 	l.Counter = freeCounter(insts)
-	if forwards {
+	switch {
+	case forwards:
 		c := (forwardingInsts + n - 1) / n
 		l.Bodies, l.Turns = Factors{c, c}, Factors{forwardingTurns, 2 * forwardingTurns}
-	} else if fe.ByPlace && !l.Counter.Memory { // counting in memory takes more than a place in rename
+	case fe.ByPlace && !l.Counter.Memory: // counting in memory takes more than a place in rename
 		c := (leastInsts + n - 1) / n
-		l.Bodies, l.Turns = Factors{c, c}, Factors{CountedTurns, 2 * CountedTurns}
-		l.OneCode, l.Own = true, 1/float64(cmp.Or(width, anyWidth)*c) // its place in rename
-	} else {
-		l.Bodies, l.Turns = bodies(n, cmp.Or(width, anyWidth)), Factors{CountedTurns, CountedTurns}
+		l.Bodies, l.Turns, l.Own = Factors{c, c}, Factors{CountedTurns, 2 * CountedTurns}, 1/float64(width*c)
+	default:
+		l.Bodies, l.Turns = bodies(n, width), Factors{CountedTurns, CountedTurns}
 	}
 	return l, fe.holds(insts, l.Bodies.Long)
 }

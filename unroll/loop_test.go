@@ -90,7 +90,7 @@ func TestChooseLoopByPlace(t *testing.T) {
 	for n, copies := range map[int]int{1: 96, 2: 48, 5: 20, 96: 1, 120: 1} {
 		for width, renames := range map[int]float64{6: 6, 0: anyWidth} {
 			l, fits := ChooseLoop(repeat(t, n, nop...), front, width, false)
-			want := Loop{Bodies: Factors{copies, copies}, Turns: Factors{CountedTurns, 2 * CountedTurns}, Counter: l.Counter, OneCode: true, Own: 1 / (renames * float64(copies))}
+			want := Loop{Bodies: Factors{copies, copies}, Turns: Factors{CountedTurns, 2 * CountedTurns}, Counter: l.Counter, Own: 1 / (renames * float64(copies))}
 			if l != want || !fits {
 				t.Errorf("%d instructions, width %d: %+v, fits %v; want %+v", n, width, l, fits, want)
 			}
@@ -104,7 +104,7 @@ func TestChooseLoopByPlace(t *testing.T) {
 		"stores that feed loads": func() (Loop, bool) { return ChooseLoop(repeat(t, 3, nop...), front, 6, true) },
 		"counted in memory":      func() (Loop, bool) { return ChooseLoop(every, front, 6, false) },
 	} {
-		if l, _ := l(); l.OneCode || l.Own != 0 || name == "counted in memory" && !l.Counter.Memory {
+		if l, _ := l(); l.OneCode() || name == "counted in memory" && !l.Counter.Memory {
 			t.Errorf("%s: %+v", name, l)
 		}
 	}

@@ -26,13 +26,13 @@ func repeat(at uint64, insts []asm.Inst, iterations int, loop *unroll.Loop, h Ha
 
 // loopShape is that of a loop with these turns, or with as many as the entry of its one code stores.
 func loopShape(l unroll.Loop, turns int, init initial.State, dryRun bool) shape {
-	slot, counter := uint64(layout.SlotLoop), l.Counter
+	slot, counter, oneCode := uint64(layout.SlotLoop), l.Counter, l.OneCode() && !dryRun
 	if dryRun {
 		slot = layout.DryRunCount
 	}
 	var entries []int
 	setTurns := func(e *asm.Emitter, r asm.Reg) { e.MovImm(r, uint64(turns)) }
-	if l.OneCode && !dryRun {
+	if oneCode {
 		entries = []int{l.Turns.Short, (l.Turns.Short + l.Turns.Long) / 2, l.Turns.Long}
 		setTurns = func(e *asm.Emitter, r asm.Reg) { e.Load(r, layout.SlotTurns) }
 	}
@@ -58,7 +58,7 @@ func loopShape(l unroll.Loop, turns int, init initial.State, dryRun bool) shape 
 				e.Dec(counter.Reg)
 			}
 			e.Jnz(first)
-			if l.OneCode && !dryRun {
+			if oneCode {
 				e.Lfence() // as in buildOwn: the exit may be predicted after one number of turns alone
 			}
 		},

@@ -67,7 +67,7 @@ func TestBuildLoop(t *testing.T) {
 func TestOneCode(t *testing.T) {
 	const copies, short, long = 5, 16, 32
 	for _, counter := range []unroll.Counter{{Reg: asm.R15}, {Memory: true}} {
-		l := unroll.Loop{Bodies: unroll.Factors{Short: copies, Long: copies}, Turns: unroll.Factors{Short: short, Long: long}, Counter: counter, OneCode: true}
+		l := unroll.Loop{Bodies: unroll.Factors{Short: copies, Long: copies}, Turns: unroll.Factors{Short: short, Long: long}, Counter: counter, Own: 0.1}
 		im := require.Get(Build(layout.Code+7, decode(t, nop5...), copies*short, &l, plain))(t)
 		var again string
 		for _, turns := range []int{short, (short + long) / 2, long} {

@@ -45,11 +45,16 @@ func add(name string, stdin io.Reader, notes io.Writer, blocks []Block, at map[s
 	}
 	earlier := len(blocks)
 	taken := map[int]float64{} // visits by block
+	resolved := map[string]string{}
 	for row, err := range in.All() {
 		if err != nil {
 			return nil, err
 		}
-		b, err := blockOf(row)
+		file := row.Cell("file")
+		if resolved[file] == "" {
+			resolved[file] = extract.Resolved(file)
+		}
+		b, err := blockOf(row, resolved[file])
 		if err != nil {
 			return nil, err
 		}
@@ -78,12 +83,12 @@ func add(name string, stdin io.Reader, notes io.Writer, blocks []Block, at map[s
 	return blocks, nil
 }
 
-func blockOf(row resultfile.Row) (b Block, err error) {
+func blockOf(row resultfile.Row, file string) (b Block, err error) {
 	address, _ := strconv.ParseUint(cmp.Or(row.Cell("offset"), row.Cell("address")), 0, 64) // 0: unknown, and in no loop
 	branch := row.Cell("branch")
 	inCode := branch != "" && branch != string(profiler.Drop)
 	b = Block{
-		Address: address, Place: Place{File: extract.Resolved(row.Cell("file")), Function: row.Cell("function")}, Terminated: row.Cell("terminator") != "" && !inCode,
+		Address: address, Place: Place{File: file, Function: row.Cell("function")}, Terminated: row.Cell("terminator") != "" && !inCode,
 		Measured: row.Cell("status") == string(profiler.OK), Line: row.Cell(extract.SourceColumn),
 	}
 	instructions := "input_instructions" // batch renames a corpus column if it has one of the same name

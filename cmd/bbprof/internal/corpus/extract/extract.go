@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"slices"
 	"sort"
+	"sync"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 )
@@ -92,8 +93,9 @@ type Stats struct {
 
 // File extracts one file's blocks in address order.
 func File(ctx context.Context, name string, opts Options, stats *Stats, yield func(*Block) error) error {
+	profiled := sync.OnceValues(func() (counts, error) { return opts.Profile.of(name) }) // an archive has many objects
 	err := eachObject(ctx, name, stats, func(o *object) error {
-		counts, err := opts.Profile.of(name)
+		counts, err := profiled()
 		if err != nil {
 			return err
 		}

@@ -59,13 +59,13 @@ func text(code []byte) string {
 
 // asClock: by its own block, imul takes what the clock's cross-check found.
 func asClock(code []byte) relation {
-	return relation{text(code) + ", by the clock's cross-check", true, []profiler.Block{{Code: code}},
-		func(_ []profiler.Result, last profiler.Result) Answer {
+	return relation{text: text(code) + ", by the clock's cross-check", short: true, clock: true, blocks: []profiler.Block{{Code: code}},
+		expected: func(_ []profiler.Result, last profiler.Result) Answer {
 			if last.Clock == nil {
 				return Answer{}
 			}
 			return Answer{last.Clock.MultiplyCycles, last.Clock.MultiplyCycles}
-		}, true}
+		}}
 }
 
 // sum: a chain of chains takes their sum.
@@ -91,19 +91,19 @@ func asLoop(short bool, code []byte) relation {
 	mode := func(m profiler.Mode) profiler.Block {
 		return profiler.Block{Code: code, Setup: profiler.Setup{Mode: m}}
 	}
-	return relation{text(code) + ", in a loop as in a row", short, []profiler.Block{mode(profiler.Unroll), mode(profiler.Loop)},
-		func(others []profiler.Result, _ profiler.Result) Answer {
+	return relation{text: text(code) + ", in a loop as in a row", short: short, blocks: []profiler.Block{mode(profiler.Unroll), mode(profiler.Loop)},
+		expected: func(others []profiler.Result, _ profiler.Result) Answer {
 			return Answer{others[0].Cycles, others[0].Cycles}
-		}, false}
+		}}
 }
 
 // independent: two chains beside each other take as long as one, or up to twice that where they share a unit.
 func independent(a, b []byte) relation {
 	both := append(append([]byte(nil), a...), b...)
-	return relation{text(both) + ", by one of them", false, []profiler.Block{{Code: a}, {Code: both}},
-		func(others []profiler.Result, _ profiler.Result) Answer {
+	return relation{text: text(both) + ", by one of them", blocks: []profiler.Block{{Code: a}, {Code: both}},
+		expected: func(others []profiler.Result, _ profiler.Result) Answer {
 			return Answer{others[0].Cycles, 2 * others[0].Cycles}
-		}, false}
+		}}
 }
 
 // measured memorizes results by what was measured, since relations share blocks.
