@@ -58,7 +58,7 @@ func wrong(t *testing.T, path string) (wrong, busy int) {
 // TestControls: rows that a neighbour slowed are measured again, whether it comes and goes, was there at the start or has
 // had the idle level wrong; where it stays they are rejected. Controls take 2 % of the time.
 func TestControls(t *testing.T) {
-	const n, second = 2500, 500 * time.Millisecond // of the time that so many rows take
+	const n, second = 1250, 250 * time.Millisecond // of the time that so many rows take
 	for name, c := range map[string]struct {
 		from, to    time.Duration
 		first       int     // worker

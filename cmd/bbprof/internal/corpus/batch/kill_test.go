@@ -30,16 +30,16 @@ func victim(t *testing.T, dir, corpus string) {
 	require.Get(batched(t, l, filepath.Join(dir, "result.csv"), corpus, Options{Workers: l.workers(2), Retries: 1}))(t)
 }
 
-// TestKilled kills a run twenty times at random moments and resumes it each time. Finally every row is there once,
+// TestKilled kills a run six times at random moments and resumes it each time. Finally every row is there once,
 // and no block was measured twice whose row was written.
 func TestKilled(t *testing.T) {
-	corpus := text(6000)
+	corpus := text(3000)
 	if dir := os.Getenv(killedEnv); dir != "" {
 		victim(t, dir, corpus)
 		return
 	}
 	require.Slow(t)
-	const wanted = 20
+	const wanted = 6
 	dir := t.TempDir()
 	result := filepath.Join(dir, "result.csv")
 	exe := require.Get(os.Executable())(t)

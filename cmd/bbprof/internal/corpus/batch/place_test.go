@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -19,80 +20,65 @@ import (
 // TestDisplaced moves, replaces, deletes and truncates a result while a run writes it. The run stops early,
 // reports what happened, leaves the other file alone, and every row that it counts is where it says.
 func TestDisplaced(t *testing.T) {
-	require.Slow(t)
-	const others = "other\n"
+	const others, elsewhere = "other\n", "was moved, deleted or replaced"
 	for _, c := range []struct {
 		name   string
 		change func(path string) error
 		says   string
 	}{
-		{"moved", func(p string) error { return os.Rename(p, p+".old") }, "was moved, deleted or replaced"},
-		{"moved and replaced", func(p string) error {
-			return errors.Join(os.Rename(p, p+".old"), os.WriteFile(p, []byte(others), 0o666))
-		}, "was moved, deleted or replaced"},
-		{"deleted", os.Remove, "was moved, deleted or replaced"},
+		{"moved", func(p string) error { return os.Rename(p, p+".old") }, elsewhere},
+		{"deleted", os.Remove, elsewhere},
 		{"replaced", func(p string) error {
 			return errors.Join(os.WriteFile(p+".new", []byte(others), 0o666), os.Rename(p+".new", p))
-		}, "was moved, deleted or replaced"},
-		{"cut", func(p string) error {
-			info, err := os.Stat(p)
-			if err != nil {
-				return err
-			}
-			return os.Truncate(p, info.Size()/2)
-		}, "was cut from"},
+		}, elsewhere},
+		{"cut", func(p string) error { return os.Truncate(p, require.Get(os.Stat(p))(t).Size()/2) }, "was cut from"},
 		{"written to", func(p string) error {
-			f, err := os.OpenFile(p, os.O_APPEND|os.O_WRONLY, 0)
-			if err != nil {
-				return err
-			}
-			_, err = f.WriteString("x")
-			return errors.Join(err, f.Close())
+			f := require.Get(os.OpenFile(p, os.O_APPEND|os.O_WRONLY, 0))(t)
+			defer f.Close()
+			_, err := f.WriteString("x")
+			return err
 		}, "was written to by another program"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
 			path := file(t)
 			out, _ := require.Get2(Resume(path, resultfile.CSV, schema, here()))(t)
 			defer out.Close()
-			changed := make(chan error, 1)
 			l := &lab{delay: func(hex string, _ int) time.Duration {
 				if hex == block(100) { // while the other worker continues
-					changed <- c.change(path)
+					require.NoError(t, c.change(path))
 				}
-				return time.Millisecond
+				return 20 * time.Millisecond
 			}}
 			in := stream(t, func(i int) string {
-				if i == 1_000_000 { // minutes later: the awaited event did not happen
+				if i == 10_000 { // minutes later: the awaited event did not happen
 					return ""
 				}
 				return fmt.Sprintf("%s,%d\n", block(i), i)
 			})
 			tally, err := Run(t.Context(), in, out, Options{Workers: l.workers(2), Run: here()})
-			require.NoError(t, <-changed)
 			if err == nil {
-				t.Fatal("the run goes on to the end of the input")
+				t.Fatalf("%s: the run goes on to the end of the input", c.name)
 			}
 			err = out.Flush()
 			var displaced *DisplacedError
 			var writing *WriteError
 			if !errors.As(err, &displaced) || !errors.As(err, &writing) || !strings.Contains(err.Error(), c.says) {
-				t.Fatalf("%v, want it to say %q", err, c.says)
+				t.Fatalf("%s: %v, want it to say %q", c.name, err, c.says)
 			}
-			stays := c.name == "cut" || c.name == "written to"
+			stays := c.says != elsewhere
 			if filepath.Dir(displaced.Rows) != filepath.Dir(path) || stays != (displaced.Rows == path) {
-				t.Fatalf("rows are in %q", displaced.Rows)
+				t.Fatalf("%s: rows are in %q", c.name, displaced.Rows)
 			}
 			if got := strings.Count(readFile(t, displaced.Rows), "\n") - 1; int64(got) != tally.Rows && c.name != "cut" {
-				t.Errorf("%d rows in %s, counted are %d", got, displaced.Rows, tally.Rows)
+				t.Errorf("%s: %d rows in %s, counted are %d", c.name, got, displaced.Rows, tally.Rows)
 			}
 			if err := out.Sort(); err == nil && !stays {
-				t.Error("it was put in order at its old name")
+				t.Errorf("%s: it was put in order at its old name", c.name)
 			}
-			if strings.Contains(c.name, "replaced") {
+			switch c.name {
+			case "replaced":
 				require.Equal(t, "the other file", others, readFile(t, path))
-			}
-			if c.name == "cut" { // the remaining rows can be resumed
+			case "cut": // the remaining rows can be resumed
 				out.Close()
 				again, _ := require.Get2(Resume(path, resultfile.CSV, schema, here()))(t)
 				defer again.Close()

@@ -12,7 +12,7 @@ import (
 
 // TestResumeScales: resuming keeps a mark per row in memory, and no rows.
 func TestResumeScales(t *testing.T) {
-	const n = 40_000
+	const n = 10_000
 	path, names := file(t), schema.Names()
 	lines := []string{strings.Join(names, ",")}
 	row := make([]string, len(names))

@@ -17,9 +17,10 @@ import (
 // not only by number.
 func TestWideRows(t *testing.T) {
 	require.Slow(t)
+	const rows = 70
 	pipe := func(*testing.T) (*Output, error) { return Pipe(io.Discard, resultfile.CSV, schema, nil, false) }
 	wideCell := strings.Repeat("x", 900_000) + "\n"
-	_, noisy := noisyCorpus(70, 1)
+	_, noisy := noisyCorpus(rows, 1)
 	csv := func(t *testing.T) (*Output, error) {
 		out, _, err := Resume(file(t), resultfile.CSV, schema, here())
 		return out, err
@@ -28,14 +29,12 @@ func TestWideRows(t *testing.T) {
 		name string
 		most int // bytes that may wait
 		open func(*testing.T) (*Output, error)
-		rows int
 		same int // each so manieth row has one block
 		lab  *lab
 	}{
-		{"for their place", aheadBytes + windowBytes, pipe, 70, 70, &lab{}},
-		{"for a block, in a pipe", aheadBytes + windowBytes + maxHeld, pipe, 110, 2, &lab{}},
-		{"for a block, in a file", aheadBytes + maxHeld, csv, 70, 1, &lab{}},
-		{"for a retry", aheadBytes + maxHeld, csv, 70, 2, &lab{noisy: noisy}},
+		{"for their place", aheadBytes + windowBytes, pipe, rows, &lab{}},
+		{"for a block", aheadBytes + maxHeld, csv, 1, &lab{}},
+		{"for a retry", aheadBytes + maxHeld, csv, rows, &lab{noisy: noisy}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -43,7 +42,7 @@ func TestWideRows(t *testing.T) {
 				out := require.Get(c.open(t))(t)
 				in := stream(t, func(i int) string {
 					switch {
-					case i == c.rows:
+					case i == rows:
 						return ""
 					case i%c.same == 0:
 						return block(0) + "," + wideCell
@@ -52,13 +51,12 @@ func TestWideRows(t *testing.T) {
 				})
 				peak := peakOf(func() {
 					tally, err := Run(t.Context(), in, out, Options{Workers: c.lab.workers(2), Run: here(), Retries: 2})
-					err = errors.Join(err, out.Flush(), out.Sort(), out.Close())
-					if err != nil || tally.Rows != int64(c.rows) {
+					if err = errors.Join(err, end(out)); err != nil || tally.Rows != int64(rows) {
 						t.Errorf("%+v, %v", tally, err)
 					}
 				})
 				if most := c.most + 12<<20; peak > int64(most) { // plus buffers for copying
-					t.Errorf("%d rows of 900 KB take %d MiB, and %d may wait", c.rows, peak>>20, c.most>>20)
+					t.Errorf("%d rows of 900 KB take %d MiB, and %d may wait", rows, peak>>20, c.most>>20)
 				}
 			})
 		})

@@ -82,10 +82,12 @@ var pools = map[class][]int64{
 	flags:   {0},
 }
 
+var registerClasses = map[asm.OperandClass]class{
+	asm.GPROperand: general, asm.VectorOperand: vector, asm.MMXOperand: mmx, asm.OpmaskOperand: opmask, asm.X87Operand: x87,
+}
+
 func classOf(o asm.Operand) (class, bool) {
-	c, ok := map[asm.OperandClass]class{
-		asm.GPROperand: general, asm.VectorOperand: vector, asm.MMXOperand: mmx, asm.OpmaskOperand: opmask, asm.X87Operand: x87,
-	}[o.Class]
+	c, ok := registerClasses[o.Class]
 	return c, ok
 }
 
