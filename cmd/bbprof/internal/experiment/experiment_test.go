@@ -88,7 +88,6 @@ func TestCoverage(t *testing.T) {
 		estimate Estimate
 		rounds   int
 	}{
-		{"means", world{noise: 0.01}, Mean, 10},
 		{"means of few", world{noise: 0.01}, Mean, 3},
 		{"means under drift", world{noise: 0.01, drift: 0.0002}, Mean, 10},
 		{"medians", world{noise: 0.01}, Median, 16},

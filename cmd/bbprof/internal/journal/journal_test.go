@@ -19,7 +19,7 @@ func init() { Register(value{}) }
 func TestKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "j")
 	var sizes []int64
-	const each = 10
+	const each = 4
 	for start := range 3 {
 		j := require.Get(Open(path, "me", true))(t)
 		require.Equal(t, "found", start*each, j.Found())

@@ -50,8 +50,8 @@ func results(t *testing.T, core cpu.Name, n int) string {
 func sealed(t *testing.T, core cpu.Name) (dir string, sheet *Sheet) {
 	t.Helper()
 	dir = t.TempDir()
-	first := results(t, core, 1000)
-	source := require.Get(Options{Inputs: []string{first, first}, Application: "source", Weight: "count", PartRows: 400}.Read())(t)
+	first := results(t, core, 250)
+	source := require.Get(Options{Inputs: []string{first, first}, Application: "source", Weight: "count", PartRows: 100}.Read())(t)
 	sheet = require.Get(source.Write(dir,
 		func(_ *Sheet, sample []SampleBlock) (*Agreement, error) {
 			if len(sample) == 0 || sample[0].Address != "0x401136" {
@@ -60,6 +60,15 @@ func sealed(t *testing.T, core cpu.Name) (dir string, sheet *Sheet) {
 			return nil, nil
 		}))(t)
 	return dir, sheet
+}
+
+// changed is a copy of a sealed dataset after a change.
+func changed(t *testing.T, sealed string, s *Sheet, change func(t *testing.T, dir string, s *Sheet)) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "copy")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(sealed)))
+	change(t, dir, s)
+	return dir
 }
 
 func check(t *testing.T, dir string) []string {
@@ -73,11 +82,11 @@ const core, other = cpu.Name("zen4"), cpu.Name("skylake")
 func TestSealed(t *testing.T) {
 	dir, sheet := sealed(t, core)
 	require.Equal(t, "problems", []string(nil), check(t, dir))
-	want := Counts{Rows: 1000, Status: map[string]int{"ok": 900, "rejected": 100}, Reasons: map[string]int{"sigsegv": 100}, Several: 400,
-		Categories: map[string]int{"scalar": 900}}
+	want := Counts{Rows: 250, Status: map[string]int{"ok": 225, "rejected": 25}, Reasons: map[string]int{"sigsegv": 25}, Several: 100,
+		Categories: map[string]int{"scalar": 225}}
 	got := sheet.Counts
 	got.Splits = nil
-	if diff := cmp.Diff(want, got); diff != "" || sheet.Repeated != 1000 || len(sheet.Parts) != 3 {
+	if diff := cmp.Diff(want, got); diff != "" || sheet.Repeated != 250 || len(sheet.Parts) != 3 {
 		t.Errorf("%d repeated, %d parts, %s", sheet.Repeated, len(sheet.Parts), diff)
 	}
 	n := 0
@@ -87,11 +96,11 @@ func TestSealed(t *testing.T) {
 		}
 		n += k
 	}
-	if n != 900 || len(sheet.Applications) != 3 { // squares modulo 5: three applications
+	if n != 225 || len(sheet.Applications) != 3 { // squares modulo 5: three applications
 		t.Errorf("%d blocks in splits; %v", n, sheet.Applications)
 	}
 	bhive := string(require.Get(os.ReadFile(filepath.Join(dir, BHiveFile)))(t))
-	if !strings.HasPrefix(bhive, "4881c000000000,125.00\n") || strings.Count(bhive, "\n") != 900 {
+	if !strings.HasPrefix(bhive, "4881c000000000,125.00\n") || strings.Count(bhive, "\n") != 225 {
 		t.Errorf("%.100q", bhive)
 	}
 	// The directory documents its contents, and numbers are numbers there.
@@ -163,10 +172,11 @@ func edit(name, old, now string) func(*testing.T, string, *Sheet) {
 
 // TestTampered: tampering is detected and named, with or without recomputed sums.
 func TestTampered(t *testing.T) {
-	foreign, sheet := sealed(t, other)
+	whole, sheet := sealed(t, core)
+	foreign, foreignSheet := sealed(t, other)
 	replacePart := func(n int) func(*testing.T, string, *Sheet) {
 		return func(t *testing.T, dir string, s *Sheet) {
-			text := require.Get(os.ReadFile(filepath.Join(foreign, sheet.Parts[n].File)))(t)
+			text := require.Get(os.ReadFile(filepath.Join(foreign, foreignSheet.Parts[n].File)))(t)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, s.Parts[n].File), text, 0o666))
 		}
 	}
@@ -193,12 +203,12 @@ func TestTampered(t *testing.T) {
 			require.NoError(t, errors.Join(out.Write([]string{"90", "ok"}), out.Close()))
 		}, "microarchitecture=zen4/part=1/rows.parquet: its columns are not those of microarchitecture=zen4/part=0/rows.parquet"},
 		{"a number in BHive's file", true, edit(BHiveFile, ",125.00", ",124.00"), "bhive.csv: it does not follow from the parts"},
-		{"a better datasheet", true, edit(SheetFile, `"rejected": 100`, `"rejected": 10`),
-			"datasheet.json: counts: status is map[ok:900 rejected:100] by the parts, and map[ok:900 rejected:10] in the datasheet"},
+		{"a better datasheet", true, edit(SheetFile, `"rejected": 25`, `"rejected": 2`),
+			"datasheet.json: counts: status is map[ok:225 rejected:25] by the parts, and map[ok:225 rejected:2] in the datasheet"},
 		{"an application elsewhere", true, edit(SheetFile, `"app1": "`, `"app1": "x`), "datasheet.json: blocks of application app1 are in"},
 	} {
-		dir, s := sealed(t, core)
-		if c.change(t, dir, s); c.resealed {
+		dir := changed(t, whole, sheet, c.change)
+		if c.resealed {
 			reseal(t, dir)
 		}
 		if problems := check(t, dir); !slices.ContainsFunc(problems, func(p string) bool { return strings.HasPrefix(p, c.want) }) {

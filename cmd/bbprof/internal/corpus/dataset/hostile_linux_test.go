@@ -14,6 +14,7 @@ import (
 
 // TestHostileFolder: what is no regular file of the folder, or has no end, is named and not read.
 func TestHostileFolder(t *testing.T) {
+	whole, sheet := sealed(t, core)
 	replace := func(name string, with func(path string) error) func(t *testing.T, dir string, s *Sheet) {
 		return func(t *testing.T, dir string, _ *Sheet) {
 			path := filepath.Join(dir, name)
@@ -50,12 +51,11 @@ func TestHostileFolder(t *testing.T) {
 			return err
 		}), "test.csv: it cannot be read: it has 4398046511104 bytes, more than"},
 		{edit(SheetFile, "part=1/", "part=0/"), `datasheet.json: it lists part "microarchitecture=zen4/part=0/rows.parquet" twice`},
-		{edit(SheetFile, `"rows": 400`, `"rows": 4000000`),
+		{edit(SheetFile, `"rows": 100`, `"rows": 4000000`),
 			`datasheet.json: it lists part "microarchitecture=zen4/part=0/rows.parquet" twice, or with more than 1000000 rows`},
-		{edit(SheetFile, `"rows": 400`, `"rows": 40`), "microarchitecture=zen4/part=0/rows.parquet: it has more rows than the 40"},
+		{edit(SheetFile, `"rows": 100`, `"rows": 10`), "microarchitecture=zen4/part=0/rows.parquet: it has more rows than the 10"},
 	} {
-		dir, s := sealed(t, core)
-		c.change(t, dir, s)
+		dir := changed(t, whole, sheet, c.change)
 		found := make(chan []string, 1)
 		go func() {
 			v, _ := Verify(dir)

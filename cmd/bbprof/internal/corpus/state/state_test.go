@@ -142,7 +142,7 @@ func TestDistinctPages(t *testing.T) {
 
 // TestDamage: a check covers each byte of a file, and its end.
 func TestDamage(t *testing.T) {
-	want := visits(6)
+	want := visits(3)
 	file := written(t, want)
 	for i := range file {
 		bad := bytes.Clone(file)

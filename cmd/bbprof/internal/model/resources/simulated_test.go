@@ -87,7 +87,7 @@ func drawn(seed uint64) (*core, []Form) {
 
 // TestDrawnPorts: on cores with random ports, the table tells each form's number of units, and the time of other mixes.
 func TestDrawnPorts(t *testing.T) {
-	const cores, mixes = 24, 300
+	const cores, mixes = 8, 300
 	total := 0.0
 	for seed := range uint64(cores) {
 		c, list := drawn(seed)
