@@ -43,6 +43,14 @@ func Equal(t testing.TB, what, want, got any, opts ...cmp.Option) {
 	}
 }
 
+// Fails checks that an error is there, and what it says.
+func Fails(t testing.TB, what any, err error, says string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("%v: error %v, want it to say %q", what, err, says)
+	}
+}
+
 // Hex is the bytes that digits say, with or without blanks between them.
 func Hex(t testing.TB, digits string) []byte {
 	t.Helper()

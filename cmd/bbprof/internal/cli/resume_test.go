@@ -36,9 +36,8 @@ func TestResumable(t *testing.T) {
 	if _, says, err := run(context.Canceled, "-o", out); !errors.Is(err, context.Canceled) || !strings.HasSuffix(says, " x -resume -o "+out+"\n") {
 		t.Errorf("%v, %s", err, says)
 	}
-	if _, _, err := run(nil, "-resume", "-seed", "2", "-o", out); err == nil || !strings.Contains(err.Error(), "left by another run") {
-		t.Errorf("another seed: %v", err)
-	}
+	_, _, err := run(nil, "-resume", "-seed", "2", "-o", out)
+	require.Fails(t, "another seed", err, "left by another run")
 	found, says, err := run(ErrRejected, "-resume", "-o", out)
 	if found != 3 || !strings.Contains(says, "continuing with 3 measurements") || !errors.Is(err, ErrRejected) {
 		t.Errorf("resumed: %d found, %v, %s", found, err, says)
@@ -49,7 +48,6 @@ func TestResumable(t *testing.T) {
 	if found, _, err := run(nil, "-o", out); found != 0 || err != nil {
 		t.Errorf("not resumed: %d found, %v", found, err)
 	}
-	if _, _, err := run(nil, "-resume"); err == nil || !strings.Contains(err.Error(), "name the file with -o") {
-		t.Errorf("without a file: %v", err)
-	}
+	_, _, err = run(nil, "-resume")
+	require.Fails(t, "without a file", err, "name the file with -o")
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/require"
@@ -65,9 +64,8 @@ func TestOthers(t *testing.T) {
 	require.NoError(t, j.Keep("k", value{1, 2}))
 	require.NoError(t, j.Close())
 	before := string(require.Get(os.ReadFile(path))(t))
-	if _, err := Open(path, "you", true); err == nil || !strings.Contains(err.Error(), "left by another run") {
-		t.Errorf("%v", err)
-	}
+	_, err := Open(path, "you", true)
+	require.Fails(t, "it", err, "left by another run")
 	require.Equal(t, "the file", before, string(require.Get(os.ReadFile(path))(t)))
 	j = require.Get(Open(path, "you", false))(t)
 	require.Equal(t, "answers", 0, j.Size())

@@ -162,7 +162,9 @@ func TestControlsOfPipe(t *testing.T) {
 		}
 		var says strings.Builder
 		tally.Report(&says)
-		fails(t, "the summary", fmt.Errorf("%s", says.String()), fmt.Sprintf("WARNING: %d rows had been written before", tally.Late))
+		if !strings.Contains(says.String(), fmt.Sprintf("WARNING: %d rows had been written before", tally.Late)) {
+			t.Errorf("the summary: %s", &says)
+		}
 	})
 }
 

@@ -192,14 +192,6 @@ func writeFile(t testing.TB, path, content string) {
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o666))
 }
 
-// fails checks that an error says something.
-func fails(t testing.TB, what any, err error, says string) {
-	t.Helper()
-	if !strings.Contains(fmt.Sprint(err), says) {
-		t.Errorf("%v: %v, want it to say %q", what, err, says)
-	}
-}
-
 func rows(t testing.TB, path string) []map[string]string {
 	t.Helper()
 	return parse(t, readFile(t, path))

@@ -136,7 +136,7 @@ func TestMergeRefuses(t *testing.T) {
 		other := file(t)
 		writeFile(t, other, content)
 		_, _, err := merge([]string{names[0], other}, false, 0)
-		fails(t, content, err, says)
+		require.Fails(t, content, err, says)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestMergeDamage(t *testing.T) {
 	} {
 		writeFile(t, path, withCell(t, whole, 2, "row", number))
 		_, _, err := merge([]string{path}, false, 3)
-		fails(t, "row "+number, err, says)
+		require.Fails(t, "row "+number, err, says)
 	}
 	writeFile(t, path, strings.Replace(whole, `""kernel""`, `""shard"":""0/2000000000"",""kernel""`, 1))
 	_, report := require.Get2(merge([]string{path}, false, 0))(t)

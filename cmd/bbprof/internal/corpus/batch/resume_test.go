@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,7 +80,7 @@ func TestResumeRefuses(t *testing.T) {
 		writeFile(t, path, c.content)
 		l := &lab{}
 		_, err := batched(t, l, path, c.corpus, Options{Run: c.run})
-		fails(t, c.name, err, c.says)
+		require.Fails(t, c.name, err, c.says)
 		if readFile(t, path) != c.content || len(l.order) > 0 {
 			t.Errorf("%s: %d blocks were measured, or the file changed", c.name, len(l.order))
 		}
@@ -106,7 +107,7 @@ func TestResumeFiltered(t *testing.T) {
 	}
 	writeFile(t, path, withCell(t, whole, 30, "row", "4000000000"))
 	_, err := batched(t, &lab{}, path, corpus, Options{})
-	fails(t, "a row of another input", err, "the input ends before the rows that the result has: 1 are missing")
+	require.Fails(t, "a row of another input", err, "the input ends before the rows that the result has: 1 are missing")
 }
 
 // TestOneAtATime: while a run writes a file, no other may, regardless of flags; afterwards one may if told to.
@@ -116,14 +117,14 @@ func TestOneAtATime(t *testing.T) {
 	first.store.put([]byte("x"))
 	before := readFile(t, path)
 	_, _, err := Resume(path, resultfile.CSV, schema, here())
-	fails(t, "resuming", err, "another bbprof is writing it")
+	require.Fails(t, "resuming", err, "another bbprof is writing it")
 	_, err = Create(path, resultfile.CSV, schema, true)
-	fails(t, "replacing", err, "another bbprof is writing it")
+	require.Fails(t, "replacing", err, "another bbprof is writing it")
 	require.Equal(t, "the file", before, readFile(t, path))
 	end(first)
 	written := readFile(t, path)
 	_, err = Create(path, resultfile.CSV, schema, false)
-	fails(t, "creating", err, "-resume continues it, -overwrite replaces it")
+	require.Fails(t, "creating", err, "-resume continues it, -overwrite replaces it")
 	require.Equal(t, "the file", written, readFile(t, path))
 	end(require.Get(Create(path, resultfile.CSV, schema, true))(t))
 	require.Equal(t, "the file", strings.Join(schema.Names(), ",")+"\n", readFile(t, path))
@@ -178,6 +179,28 @@ func TestResumeOddText(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestResumeScales: resuming keeps a mark per row in memory, and no rows.
+func TestResumeScales(t *testing.T) {
+	const n = 10_000
+	path, names := file(t), schema.Names()
+	lines := []string{strings.Join(names, ",")}
+	row := make([]string, len(names))
+	row[slices.Index(names, "run")] = here().ID()
+	for i := range n {
+		row[0], row[1], row[slices.Index(names, "row")] = block(i), "error", fmt.Sprint(i+1)
+		lines = append(lines, strings.Join(row, ","))
+	}
+	writeFile(t, path, strings.Join(lines, "\n")+"\n")
+	lines = nil
+	before := inUse()
+	out, _ := require.Get2(Resume(path, resultfile.CSV, schema, here()))(t)
+	require.Equal(t, "rows", int64(n), out.Earlier())
+	if perRow := float64(inUse()-before) / n; perRow > 60 {
+		t.Errorf("%.0f bytes a row are kept", perRow)
+	}
+	require.NoError(t, end(out))
 }
 
 // sorted returns a result's rows in order, with a run's header replaced.

@@ -22,23 +22,6 @@ import (
 
 func jitter(string, int) time.Duration { return time.Duration(rand.IntN(200)) * time.Microsecond }
 
-// TestFile: several workers, duplicates and invalid rows yield a file with every row once, in order.
-func TestFile(t *testing.T) {
-	l := &lab{delay: jitter}
-	path, corpus := file(t), text(1000)
-	tally := require.Get(batched(t, l, path, corpus, Options{}))(t)
-	got := rows(t, path)
-	holds(t, got, corpus)
-	l.onlyOnce(t)
-	if n := strings.Count(readFile(t, path), `""version""`); n != 1 || got[0]["run_header"] == "" {
-		t.Errorf("%d run headers, and the first row has %q", n, got[0]["run_header"])
-	}
-	if tally.Rows != 1000 || tally.OK+tally.Rejected != 1000 || tally.Measured != int64(len(l.order)) ||
-		tally.Duplicates == 0 || tally.Reasons["bad_hex"] != tally.Rejected {
-		t.Errorf("%+v", tally)
-	}
-}
-
 // TestSameHash: of two blocks with one hash, both are measured.
 func TestSameHash(t *testing.T) {
 	out := require.Get(Create(file(t), resultfile.CSV, schema, false))(t)
@@ -181,7 +164,8 @@ func TestRetry(t *testing.T) {
 	path, corpus := file(t), text(300)
 	tally := require.Get(batched(t, l, path, corpus, Options{Retries: 2}))(t)
 	want := map[string][2]string{block(3): {"2", "ok"}, block(5): {"3", "ok"}, block(7): {"3", "rejected"}}
-	for _, row := range rows(t, path) {
+	got := rows(t, path)
+	for _, row := range got {
 		w, ok := want[row["hex"]]
 		if !ok {
 			w = [2]string{"1", row["status"]}
@@ -203,8 +187,12 @@ func TestRetry(t *testing.T) {
 		}
 		seen[hex] = true
 	}
-	if tally.Retried != 3 || tally.Recovered != 2 || tally.Reasons["unstable"] != 1 {
+	if tally.Retried != 3 || tally.Recovered != 2 || tally.Reasons["unstable"] != 1 || tally.Rows != 300 || tally.OK+tally.Rejected != 300 ||
+		tally.Measured+5 != int64(len(l.order)) || tally.Duplicates == 0 || tally.Reasons["bad_hex"] != tally.Rejected-1 {
 		t.Errorf("%+v", tally)
+	}
+	if n := strings.Count(readFile(t, path), `""version""`); n != 1 || got[0]["run_header"] == "" {
+		t.Errorf("%d run headers, and the first row has %q", n, got[0]["run_header"])
 	}
 	// None is requested, or with one worker there is no other.
 	for _, retries := range []int{0, 1} {

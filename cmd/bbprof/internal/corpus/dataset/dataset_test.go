@@ -239,9 +239,8 @@ func TestRefused(t *testing.T) {
 		{Options{Inputs: []string{one}, Application: "address"},
 			`column address holds "0x401136" alone, and a split by application needs 3 values; without`},
 	} {
-		if _, err := c.o.Read(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v, want %q", c.o, err, c.want)
-		}
+		_, err := c.o.Read()
+		require.Fails(t, c.o, err, c.want)
 	}
 }
 

@@ -49,9 +49,8 @@ func TestParseRefuses(t *testing.T) {
 		"another field": {varintField(whole, 3, 1), "a field 3"},
 		"text":          {[]byte("4801c0"), "not a Protocol Buffers message"},
 	} {
-		if _, _, err := Parse(c.message); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want it to say %q", name, err, c.says)
-		}
+		_, _, err := Parse(c.message)
+		require.Fails(t, name, err, c.says)
 	}
 }
 

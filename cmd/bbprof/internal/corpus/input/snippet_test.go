@@ -27,8 +27,7 @@ func TestSnippet(t *testing.T) {
 			"row has one that fills all; measure it with bbprof -asm -",
 		"# other\n# LLVM-EXEGESIS-LIVEIN RDI\n": "no instruction",
 	} {
-		if _, err := Open([]string{"-"}, strings.NewReader(text), "", nil); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, want it to say %q", text, err, says)
-		}
+		_, err := Open([]string{"-"}, strings.NewReader(text), "", nil)
+		require.Fails(t, text, err, says)
 	}
 }

@@ -186,9 +186,8 @@ func TestRefused(t *testing.T) {
 		"a footer of 1162101833 bytes":                                          []byte(Magic + strings.Repeat("IDDE", 3) + Magic),
 		"its footer does not hold what it announces":                            append(bytes.Repeat([]byte{9}, 1000), 200, 0, 0, 0, 'P', 'A', 'R', '1'),
 	} {
-		if _, err := NewReader(bytes.NewReader(file), int64(len(file))); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want %q", err, says)
-		}
+		_, err := NewReader(bytes.NewReader(file), int64(len(file)))
+		require.Fails(t, says, err, says)
 	}
 }
 

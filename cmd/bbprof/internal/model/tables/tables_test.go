@@ -146,11 +146,9 @@ func TestReadUopsInfo(t *testing.T) {
 	require.Equal(t, "ZEN4", want, require.Get(ReadUopsInfo(strings.NewReader(uopsXML), "ZEN4"))(t), cmpopts.EquateNaNs())
 	for core, says := range map[string]string{
 		"": "name one behind the file's name and #: SKL, ZEN4", "CON": "nothing in it was measured on CON; there are SKL, ZEN4"} {
-		if _, err := ReadUopsInfo(strings.NewReader(uopsXML), core); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v, want it to say %q", core, err, says)
-		}
+		_, err := ReadUopsInfo(strings.NewReader(uopsXML), core)
+		require.Fails(t, core, err, says)
 	}
-	if _, err := ReadUopsInfo(strings.NewReader("<root></root>"), ""); err == nil || !strings.Contains(err.Error(), "no measurement") {
-		t.Errorf("without one: %v", err)
-	}
+	_, err := ReadUopsInfo(strings.NewReader("<root></root>"), "")
+	require.Fails(t, "without one", err, "no measurement")
 }
