@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -61,30 +62,6 @@ func TestFrameSpans(t *testing.T) {
 	}
 }
 
-const callgrindText = `# callgrind format
-version: 1
-cmd: ./a --b=c
-positions: instr
-events: Ir
-summary: 20
-
-ob=(1) /bin/none
-fn=(1) f
-0x1000 5
-+2 5
-calls=3 0x2000
-* 700
--1 2
-ob=(2) ???
-fn=(2)
-0x9 4
-ob=(1)
-fn=(1)
-0x1000 1
-jcnd=1/2 0x1000
-0x1010
-`
-
 // TestIsCode: by the first bytes, and assembly by its name.
 func TestIsCode(t *testing.T) {
 	for name, text := range map[string]string{"elf": "\x7fELF", "archive": archiveMagic, "thin": thinMagic, "a.s": "nop\n"} {
@@ -96,11 +73,12 @@ func TestIsCode(t *testing.T) {
 }
 
 func TestReadCallgrind(t *testing.T) {
-	p := require.Get(ReadProfile(require.File(t, "callgrind.out", callgrindText)))(t)
+	p := require.Get(ReadProfile("testdata/callgrind.out"))(t)
 	c := p.objects["/bin/none"].counts.(*exactCounts)
 	require.Equal(t, "addresses", []uint64{0x1000, 0x1001, 0x1002}, c.addrs)
 	require.Equal(t, "sums, lost, total", []uint64{0, 6, 8, 13, 4, 17}, append(c.sums, p.Lost, p.Total))
-	simulated := strings.NewReplacer("events: Ir", "events: Ir D1mr Bcm", "0x1000 5", "0x1000 5 2", "-1 2", "-1 2 0 7").Replace(callgrindText)
+	text := string(require.Get(os.ReadFile("testdata/callgrind.out"))(t))
+	simulated := strings.NewReplacer("events: Ir", "events: Ir D1mr Bcm", "0x1000 5", "0x1000 5 2", "-1 2", "-1 2 0 7").Replace(text)
 	events := []string{"Bcm", "Ir", "D1mr"}
 	profiles := require.Get(readEvents(events, require.File(t, "callgrind.out", simulated)))(t)
 	for i, want := range [][]uint64{{0, 7}, {0, 6, 8, 13}, {0, 2}} {
@@ -267,7 +245,7 @@ func FuzzFrameSpans(f *testing.F) {
 }
 
 func FuzzCallgrind(f *testing.F) {
-	f.Add(callgrindText)
+	f.Add(string(require.Get(os.ReadFile("testdata/callgrind.out"))(f)))
 	f.Fuzz(func(t *testing.T, text string) {
 		r := newCallgrindReader([]string{executed}, map[string][]map[uint64]uint64{})
 		for line := range strings.Lines(text) {

@@ -242,7 +242,7 @@ func onePage(t *testing.T, kind format.Type, codec format.CompressionCodec, how 
 
 // TestBombs reads small files that announce large sizes.
 func TestBombs(t *testing.T) {
-	const rows, most = 20_000, 64 << 20 // most: bytes that may be allocated
+	const rows, most = 20_000, 64 << 20                    // most: bytes that may be allocated
 	levels := append([]byte{4, 0, 0, 0}, 0xc0, 0xb8, 2, 1) // a run of 20,000 ones
 	deltas := func(all int32, first int32) []byte {
 		list := slices.Repeat([]int32{all}, rows)

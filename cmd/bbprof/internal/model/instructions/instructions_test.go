@@ -260,23 +260,8 @@ func TestDisagreements(t *testing.T) {
 	}
 }
 
-const snippet = `---
-mode:            latency
-key:
-  instructions:
-    - 'CVTSI2SDrr XMM10 EDX'
-    - 'VCVTTSH2USIZrr_Int R13D XMM10'
-  register_initial_values:
-    - 'EDX=0x0'
-measurements:    []
-error:           actual measurements skipped.
-assembled_snippet: 4155BA000000004883EC04C70424801F0000C5F8AE14244883C404` + fourTimes + `415DC3
-...
-`
-
-const fourTimes = "F2440F2AD262557E0878EAF2440F2AD262557E0878EAF2440F2AD262557E0878EAF2440F2AD262557E0878EA"
-
 func TestSnippets(t *testing.T) {
+	snippet := string(require.Get(os.ReadFile("testdata/snippet.yaml"))(t))
 	plans := require.Get(ReadSnippets(strings.NewReader(snippet)))(t)
 	require.Equal(t, "code", "cvtsi2sd xmm10, edx; vcvttsh2usi r13d, xmm10", textOf(t, plans[0].Probes[0].Code))
 	rows := measured(t, always(12), plans...)

@@ -245,26 +245,13 @@ func TestLLVMMCA(t *testing.T) {
 	}
 }
 
-// fakeMCA is an llvm-mca for which 0xab takes a³/b cycles; it cannot parse 05, hangs at 06 and crashes at 07.
+// fakeMCA puts testdata/fake-mca.sh into PATH as llvm-mca-0, and returns the list of its runs.
 func fakeMCA(t *testing.T) (runs string) {
 	runs = filepath.Join(t.TempDir(), "runs")
+	t.Setenv("RUNS", runs)
 	tools(t, map[string]string{
-		"llvm-mc-0": `sed -n 's/.*0xe5,0x\(..\),.*/nopl \1(%rbp,%riz,8)/p; s/^.0x\(.\)\(.\).$/op \1 \2/p'`,
-		"llvm-mca-0": `case "$*" in *--version*) echo "version 0"; exit;; esac
-for a in "$@"; do case $a in -iterations=*) n=${a#-iterations=};; esac; done
-line=0
-while read -r op a b; do line=$((line+1)); case "$op $a $b" in
-"op 0 5") echo "<stdin>:$line:1: error: bogus" >&2; bad=1;;
-"op 0 6") exec sleep 100;;
-"op 0 7") echo crash >&2; exit 134;;
-"op "*) cycles=$((n*a*a*a/b+17));;
-"# LLVM-MCA-BEGIN "*) name=$b;;
-"# LLVM-MCA-END "*) names="$names $name"
-regions="$regions$comma{\"Name\":\"$name\",\"SummaryView\":{\"Instructions\":$n,\"TotalCycles\":$cycles}}"; comma=,;;
-esac; done
-test -z "$bad" || exit 1
-echo "$n$names" >> ` + runs + `
-echo "{\"CodeRegions\":[$regions]}"`,
+		"llvm-mc-0":  `sed -n 's/.*0xe5,0x\(..\),.*/nopl \1(%rbp,%riz,8)/p; s/^.0x\(.\)\(.\).$/op \1 \2/p'`,
+		"llvm-mca-0": string(require.Get(os.ReadFile("testdata/fake-mca.sh"))(t)),
 	})
 	return runs
 }

@@ -77,31 +77,11 @@ func TestHeatAxis(t *testing.T) {
 	}
 }
 
-// drive sorts and searches like a reader, and writes what it sees into the page.
-const drive = `<script>
-const out = [];
-const table = document.getElementById("blocks");
-const first = () => table.tBodies[0].querySelector("tr:not([hidden]) small").textContent;
-const heads = Array.from(table.tHead.rows[0].cells);
-const cycles = heads.findIndex(h => h.textContent === "Cycles");
-heads[cycles].querySelector("button").click(); out.push("falling " + first());
-heads[cycles].querySelector("button").click(); out.push("rising " + first());
-heads[cycles + 2].querySelector("button").click(); out.push("model " + first());
-heads[cycles + 3].querySelector("button").click(); out.push("missing " + first());
-const search = document.getElementById("search");
-search.value = "ADD 0x1d"; search.dispatchEvent(new Event("input"));
-out.push("found " + first() + " " + document.getElementById("shown").textContent);
-document.querySelector("a[data-rows]").click(); out.push("of it " + document.getElementById("shown").textContent);
-document.getElementById("theme").click(); out.push("theme " + document.documentElement.className);
-out.push("width " + (document.documentElement.scrollWidth <= window.innerWidth));
-const result = document.createElement("pre"); result.id = "driven"; result.textContent = out.join("|"); document.body.append(result);
-</script></body>`
-
 func TestPageInChromium(t *testing.T) {
 	chromium := require.Tool(t, require.Chromium, "chromium", "chromium-browser", "google-chrome")
-	name := filepath.Join(t.TempDir(), "page.html")
-	text := strings.Replace(written(t, samplePage()), "</body>", drive, 1)
-	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	drive := require.Get(os.ReadFile("testdata/drive.js"))(t)
+	text := strings.Replace(written(t, samplePage()), "</body>", fmt.Sprintf("<script>%s</script></body>", drive), 1)
+	name := require.File(t, "page.html", text)
 	for _, size := range []string{"1280,900", "500,900"} { // Chromium's windows are no narrower
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -113,15 +93,11 @@ func TestPageInChromium(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, stderr.String())
 		}
-		if console := regexp.MustCompile(`(?m)^.*CONSOLE.*$`).FindString(stderr.String()); console != "" {
-			t.Errorf("at %s the console says: %s", size, console)
-		}
+		require.Equal(t, "the console at "+size, "", regexp.MustCompile(`(?m)^.*CONSOLE.*$`).FindString(stderr.String()))
 		_, driven, _ := strings.Cut(string(dom), `<pre id="driven">`)
 		driven, _, _ = strings.Cut(driven, "</pre>")
-		want := "falling 4883c01d|rising 4883c000|model 4883c000|missing 4883c000|" +
+		const want = "falling 4883c01d|rising 4883c000|model 4883c000|missing 4883c000|" +
 			"found 4883c01d 1 of 30 blocks|of it 29 of 30 blocks, of other blocks|theme dark|width true"
-		if driven != want {
-			t.Errorf("at %s the page shows %q, want %q", size, driven, want)
-		}
+		require.Equal(t, "the page at "+size, want, driven)
 	}
 }

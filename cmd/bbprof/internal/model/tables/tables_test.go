@@ -2,6 +2,8 @@ package tables
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,25 +12,15 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// published is made-up text in InstLatx64's format.
-const published = `CPU#000 Type: "A core"
-  68 X86                 :ADD r32, r32                          L:   0.31ns=   0.17c  T:   0.06ns=   0.167c
-  72 X86                 :ADD r1_32, r2_32                      L:   0.31ns=   0.99c  T:   0.06ns=   0.199c
-Inst   71 X86             : NOT r32                               L:   0.31ns=   1.0c  T:   0.08ns=   0.25c
-  76 X86                 :ADD r32, [m32]                        L:   1.87ns=   5.97c  T:   0.10ns=   0.332c
- 128 X86                 :CMP r8,  r8                           L: [no true dep.]     T:   0.06ns=   0.199c
- 816 AVX                 :VMOVAPS xmm, xmm                      L:   0.31ns=   1.00c  T:   0.10ns=   0.332c
- 817 AVX                 :VMOVAPS xmm1, xmm2                    L:   0.05ns=   0.17c  T:   0.05ns=   0.166c
- 831 AVX                 :VMULSS+VADDSS xmm, xmm, xmm           L:   2.19ns=   6.97c  T:   0.22ns=   0.692c
-1537 AVX                 :VBLENDVPD xmm, xmm, xmm, xm           L:   0.94ns=   2.99c  T:   0.31ns=   0.996c
-2411 AVX512VL            :{EVEX} VADDPD xmm, xmm, xmm           L:   0.62ns=   1.99c  T:   0.16ns=   0.498c
-4280 AVX512_VBMI2        :VPSHLDW xmm, xmm, xmm                 L:   0.31ns=   1.00c  T:   0.16ns=   0.498c
-5000 AVX                 :VNOSUCH xmm, xmm                      L:   0.31ns=   1.00c  T:   0.16ns=   0.498c
-`
+// madeUp is a file of testdata in the format of what InstLatx64 or uops.info publish, with numbers made up.
+func madeUp(t *testing.T, name string) string {
+	t.Helper()
+	return string(require.Get(os.ReadFile(filepath.Join("testdata", name)))(t))
+}
 
 // TestReadInstLat: forms get bbprof's names; lines with different registers count where idioms would interfere.
 func TestReadInstLat(t *testing.T) {
-	got := ReadInstLat(published)
+	got := ReadInstLat(madeUp(t, "instlat.txt"))
 	want := Table{Published: true, Unmatched: []string{"VNOSUCH xmm, xmm"}, Forms: []Numbers{
 		{Form: "add r32, r32", Latency: 0.99, Throughput: 0.199},
 		{Form: "not r32", Latency: 1, Throughput: 0.25},
@@ -86,53 +78,9 @@ vmulps xmm, xmm, xmm|ok|3.03|0.5|2 to 1, of zeros: 3.03; 3 to 1 of another regis
 	}
 }
 
-// uopsXML has the form of uops.info's instructions.xml, with numbers made up.
-const uopsXML = `<root date="2026-01-01">
- <extension name="BASE">
-  <instruction asm="ADD" string="ADD (R64, R64)">
-   <operand idx="1" type="reg" width="64">RAX,RCX</operand><operand idx="2" type="reg" width="64">RAX,RCX</operand>
-   <operand flag_CF="w" idx="3" name="REG2" suppressed="1" type="flags" w="1"/>
-   <architecture name="SKL">
-    <measurement TP_loop="0.25" TP_unrolled="0.30"><latency cycles="1" start_op="1" target_op="1"/>
-     <latency cycles="2" start_op="2" target_op="1"/><latency cycles="7" start_op="1" target_op="3"/></measurement>
-   </architecture>
-   <architecture name="ZEN4"><measurement TP_unrolled="0.25"/></architecture>
-   <architecture name="CON"/>
-  </instruction>
-  <instruction asm="{load} ADD" string="ADD_03 (R64, R64)">
-   <operand idx="1" type="reg" width="64">RAX,RCX</operand><operand idx="2" type="reg" width="64">RAX,RCX</operand>
-   <architecture name="SKL"><measurement TP_loop="9.00"/></architecture>
-  </instruction>
-  <instruction asm="SHL" string="SHL (R32, CL)">
-   <operand idx="1" type="reg" width="32">EAX,ECX</operand><operand idx="2" implicit="1" type="reg" width="8">CL</operand>
-   <architecture name="SKL"><measurement TP_loop="1.50"><latency max_cycles="2" min_cycles="1" start_op="1" target_op="1"/>
-    <latency max_cycles="9" max_cycles_is_upper_bound="1" start_op="1" target_op="1"/></measurement></architecture>
-  </instruction>
-  <instruction asm="ADD" string="ADD (R64, M64)">
-   <operand idx="1" type="reg" width="64">RAX,RCX</operand><operand idx="2" type="mem" width="64"/>
-   <architecture name="SKL"><measurement TP_loop="0.50"><latency cycles="1" start_op="1" target_op="1"/>
-    <latency cycles_addr="6" start_op="2" target_op="1"/></measurement></architecture>
-  </instruction>
-  <instruction asm="VADDPD" evex="1" string="VADDPD_EVEX (XMM, XMM, XMM)">
-   <operand idx="1" type="reg" width="128">XMM0,XMM1</operand><operand idx="2" type="reg" width="128">XMM0,XMM1</operand>
-   <operand idx="3" type="reg" width="128">XMM0,XMM1</operand>
-   <architecture name="SKL"><measurement TP_loop="0.50"><latency cycles="4" start_op="3" target_op="1"/></measurement></architecture>
-  </instruction>
-  <instruction asm="VADDPD" evex="1" string="VADDPD (XMM, K, XMM, XMM)">
-   <operand idx="1" type="reg" width="128">XMM0,XMM1</operand><operand idx="2" type="reg" width="64">K1,K2</operand>
-   <operand idx="3" type="reg" width="128">XMM0,XMM1</operand><operand idx="4" type="reg" width="128">XMM0,XMM1</operand>
-   <architecture name="SKL"><measurement TP_loop="0.50"/></architecture>
-  </instruction>
-  <instruction asm="NOSUCH" string="NOSUCH (XMM, I8)">
-   <operand idx="1" type="reg" width="128">XMM0,XMM1</operand><operand idx="2" type="imm" width="8"/>
-   <architecture name="SKL"><measurement TP_loop="0.50"/></architecture>
-  </instruction>
- </extension>
-</root>
-`
-
 func TestReadUopsInfo(t *testing.T) {
-	if !IsUopsInfo([]byte(uopsXML)) || IsUopsInfo([]byte(published)) {
+	uopsXML := madeUp(t, "uops.xml")
+	if !IsUopsInfo([]byte(uopsXML)) || IsUopsInfo([]byte(madeUp(t, "instlat.txt"))) {
 		t.Error("what is of uops.info is not told")
 	}
 	want := Table{Published: true, Counted: true, Unmatched: []string{"NOSUCH (XMM, I8)"}, Forms: []Numbers{
