@@ -325,3 +325,63 @@ func TestPrepare(t *testing.T) {
 		}
 	}
 }
+
+// TestArrayShard: a task takes the part with its number if the array has all numbers from 0.
+func TestArrayShard(t *testing.T) {
+	for _, c := range []struct {
+		env   string // ID MIN MAX COUNT
+		want  Shard
+		wrong string
+	}{
+		{"0 0 7 8", Shard{0, 8}, ""},
+		{"7 0 7 8", Shard{7, 8}, ""},
+		{"0 0 0 1", Shard{0, 1}, ""},
+		{"3 3 3 1", Shard{}, "write $SLURM_ARRAY_TASK_ID/N"},
+		{"1 1 8 8", Shard{}, "all numbers from 0"},
+		{"0 0 7 2", Shard{}, "all numbers from 0"},
+		{"", Shard{}, "not a task of a Slurm job array"},
+		{"-1 0 7 8", Shard{}, "not a task of a Slurm job array"},
+	} {
+		env := map[string]string{}
+		for i, v := range strings.Fields(c.env) {
+			env[[]string{taskID, taskMin, taskMax, taskCount}[i]] = v
+		}
+		got, err := ArrayShard(func(name string) string { return env[name] })
+		if got != c.want || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%q is %v, error %v; want %v, %q", c.env, got, err, c.want, c.wrong)
+		}
+	}
+}
+
+func TestArrayWorkers(t *testing.T) {
+	for value, want := range map[string]int{"8": 8, "": 0, "x": 0, "-2": 0} {
+		require.Equal(t, value, want, ArrayWorkers(func(string) string { return value }))
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	relative, plain := []byte{0x48, 0x8b, 0x05, 1, 0, 0, 0}, []byte{0x48, 0x01, 0xc0}
+	at := func(address uint64) *uint64 { return &address }
+	for i, tt := range []struct {
+		code []byte
+		a, b *uint64
+		same bool
+	}{
+		{relative, at(0x1010), at(0x2010), true},
+		{relative, at(0x1010), at(0x1020), false},
+		{relative, nil, at(0x1020), false},
+		{relative, nil, at(0x3000), false}, // its operands are aligned, not left in place
+		{relative, at(0), at(0x3000), true},
+		{plain, at(0x1010), at(0x1020), true},
+		{plain, nil, at(0x1020), true},
+	} {
+		if same := Identity(tt.code, tt.a, "") == Identity(tt.code, tt.b, ""); same != tt.same {
+			t.Errorf("case %d, %x: the same: %t, want %t", i, tt.code, same, tt.same)
+		}
+	}
+	for _, other := range []string{"", "rdi=0x1"} {
+		if Identity(plain, nil, "rdi=0x2") == Identity(plain, nil, other) {
+			t.Errorf("a block with rdi=0x2 is the same as with %q", other)
+		}
+	}
+}

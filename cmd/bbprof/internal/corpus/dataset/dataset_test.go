@@ -313,3 +313,51 @@ func TestEveryColumnIsExplained(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitter: near-duplicates in several splits stay in the first of test, validation and train that has one,
+// and are omitted from the others.
+func TestSplitter(t *testing.T) {
+	var blocks []splitBlock
+	add := func(application string, n int, key uint64) {
+		for range n {
+			blocks = append(blocks, splitBlock{application, key})
+		}
+	}
+	add("large", 77, 1) // train
+	add("large", 3, 2)
+	add("large", 1, 3)
+	add("middle", 9, 4) // test
+	add("middle", 1, 2)
+	add("small", 8, 5) // validation
+	add("small", 1, 3)
+	add("small", 1, 2)
+	s := newSplitter(blocks)
+	for _, c := range []struct {
+		application string
+		key         uint64
+		want        string
+	}{
+		{"large", 1, Train}, {"middle", 4, Test}, {"small", 5, Validation},
+		{"large", 2, LeftOut}, {"small", 2, LeftOut}, {"middle", 2, Test},
+		{"large", 3, LeftOut}, {"small", 3, Validation},
+	} {
+		if got := s.of(splitBlock{c.application, c.key}); got != c.want {
+			t.Errorf("key %d of %s is in %s, want %s", c.key, c.application, got, c.want)
+		}
+	}
+}
+
+func TestTokens(t *testing.T) {
+	for block, want := range map[string]string{
+		"480344240831c0":   "add rax, qword ptr [rsp+0x8]|add r64, m64|rax rsp [rsp+0x8]|rax cf of zf;xor eax, eax|xor r32, r32||rax cf of zf",
+		"5048c1e104":       "push rax|push r64|rax rsp|rsp [rsp-0x8];shl rcx, 0x4|shl r64, i|rcx|rcx cf of zf",
+		"64890c25f8ffffff": "mov dword ptr fs:[0xfffffffffffffff8], ecx|mov m32, r32|rcx|[fs:-0x8]",
+		"c4e249b81cc6":     "vfmadd231ps xmm3, xmm6, xmmword ptr [rsi+rax*8]|vfmadd231ps xmm, xmm, m128|rax rsi v3 v6 [rsi+rax*8]|v3",
+		"480fb60d10000000": "movzx rcx, byte ptr [rip+0x10]|movzx r64, m8|[rip+0x10]|rcx",
+		"480f44c1":         "cmove rax, rcx|cmove r64, r64|rax rcx zf|rax",
+	} {
+		if got := tokens(block); got != want {
+			t.Errorf("%s: %q, want %q", block, got, want)
+		}
+	}
+}

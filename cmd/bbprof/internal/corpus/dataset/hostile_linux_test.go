@@ -15,34 +15,27 @@ import (
 // TestHostileFolder: what is no regular file of the folder, or has no end, is named and not read.
 func TestHostileFolder(t *testing.T) {
 	whole, sheet := sealed(t, core)
-	replace := func(name string, with func(path string) error) func(t *testing.T, dir string, s *Sheet) {
+	replace := func(name string, with func(path, moved string) error) func(t *testing.T, dir string, s *Sheet) {
 		return func(t *testing.T, dir string, _ *Sheet) {
-			path := filepath.Join(dir, name)
-			require.NoError(t, os.Rename(path, filepath.Join(t.TempDir(), "sealed")))
-			require.NoError(t, with(path))
+			path, moved := filepath.Join(dir, name), filepath.Join(t.TempDir(), "moved")
+			require.NoError(t, os.Rename(path, moved))
+			require.NoError(t, with(path, moved))
 		}
 	}
-	pipe := func(path string) error { return syscall.Mkfifo(path, 0o600) }
-	link := func(to string) func(string) error { return func(path string) error { return os.Symlink(to, path) } }
+	pipe := func(path, _ string) error { return syscall.Mkfifo(path, 0o600) }
+	endless := func(path, _ string) error { return os.Symlink("/dev/zero", path) }
+	outside := func(path, moved string) error { return os.Symlink(moved, path) }
 	for _, c := range []struct {
 		change func(t *testing.T, dir string, s *Sheet)
 		want   string
 	}{
 		{replace("test.csv", pipe), "test.csv: it cannot be read: it is not a regular file: p"},
 		{replace(SheetFile, pipe), "datasheet.json: it cannot be read, so nothing"},
-		{replace("test.csv", link("/dev/zero")), "test.csv: it cannot be read: it is not a regular file: L"},
-		{replace("microarchitecture=zen4/part=1/rows.parquet", link("/dev/zero")), "microarchitecture=zen4/part=1/rows.parquet: it is not a regular file: L"},
-		{func(t *testing.T, dir string, s *Sheet) {
-			outside, path := filepath.Join(t.TempDir(), "copy"), filepath.Join(dir, "test.csv")
-			require.NoError(t, os.Rename(path, outside))
-			require.NoError(t, os.Symlink(outside, path))
-		}, "test.csv: it cannot be read: it is not a regular file: L"},
-		{func(t *testing.T, dir string, s *Sheet) {
-			outside, path := filepath.Join(t.TempDir(), "copy"), filepath.Join(dir, "microarchitecture=zen4")
-			require.NoError(t, os.Rename(path, outside))
-			require.NoError(t, os.Symlink(outside, path))
-		}, "microarchitecture=zen4/part=0/rows.parquet: it cannot be read: "},
-		{replace("test.csv", func(path string) error {
+		{replace("test.csv", endless), "test.csv: it cannot be read: it is not a regular file: L"},
+		{replace("microarchitecture=zen4/part=1/rows.parquet", endless), "microarchitecture=zen4/part=1/rows.parquet: it is not a regular file: L"},
+		{replace("test.csv", outside), "test.csv: it cannot be read: it is not a regular file: L"},
+		{replace("microarchitecture=zen4", outside), "microarchitecture=zen4/part=0/rows.parquet: it cannot be read: "},
+		{replace("test.csv", func(path, _ string) error {
 			f, err := os.Create(path)
 			if err == nil {
 				defer f.Close()

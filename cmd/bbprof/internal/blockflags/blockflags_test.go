@@ -44,3 +44,9 @@ func TestInterruptedWhileStarting(t *testing.T) {
 		require.Equal(t, signal, want, ExitOf(fmt.Errorf("starting: %w", &tracee.DeadError{Signal: int(signal)})))
 	}
 }
+
+// TestAddress: a block with an address is studied where its program has it.
+func TestAddress(t *testing.T) {
+	s := OneSetup(&profiler.Options{}, profiler.Block{Setup: profiler.Setup{Address: new(uint64(0x401c3f))}})
+	require.Equal(t, "the first copy's place", 0xc3f, *s.CodeOffset)
+}
