@@ -213,22 +213,6 @@ func sorted(t *testing.T, content string, ended [2]string) string {
 	return b.String()
 }
 
-// TestOrdered sorts rows that are in order, slightly out of order, or in none.
-func TestOrdered(t *testing.T) {
-	const head = "hex,row\n"
-	lines := make([]string, 3000)
-	for i := range lines {
-		lines[i] = fmt.Sprintf("%x,%d\n", i+1, i+1)
-	}
-	want := head + strings.Join(lines, "")
-	swap := func(a, b int) { lines[a], lines[b] = lines[b], lines[a] }
-	require.Equal(t, "in order", want, sorted(t, want, [2]string{}))
-	swap(0, 1)
-	require.Equal(t, "two swapped", want, sorted(t, head+strings.Join(lines, ""), [2]string{}))
-	rand.Shuffle(len(lines), swap)
-	require.Equal(t, "shuffled", want, sorted(t, head+strings.Join(lines, ""), [2]string{}))
-}
-
 // TestEnded: sorting completes the run's header, even in a file already in order; another run's header stays.
 func TestEnded(t *testing.T) {
 	for _, content := range []string{
