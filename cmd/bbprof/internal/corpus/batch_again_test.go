@@ -47,9 +47,7 @@ func TestMeasuredAgain(t *testing.T) {
 }
 
 func measuredAgain(t *testing.T, rows string, stdin bool) {
-	dir := t.TempDir()
-	corpus, result := filepath.Join(dir, "blocks.csv"), filepath.Join(dir, "r.csv")
-	require.NoError(t, os.WriteFile(corpus, []byte(rows), 0o666))
+	corpus, result := require.File(t, "blocks.csv", rows), filepath.Join(t.TempDir(), "r.csv")
 	b := &batchFlags{files: []string{corpus}, out: cli.Output{File: result}, format: resultfile.CSV, overwrite: true}
 	if stdin {
 		b.files = []string{"-"}

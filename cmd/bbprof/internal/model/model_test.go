@@ -66,9 +66,7 @@ func TestSelfForwardingIsNoMistake(t *testing.T) {
 
 // TestHuntEnds: however a hunt ends, it writes its findings first, then the reports; only the model's errors name it.
 func TestHuntEnds(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o666))
+	dir, file := t.TempDir(), require.File(t, "file", "")
 	const found = "threes: 1 of 1 block wrong by more than 20 %; 1 class\n"
 	gone := &verdict.HostError{Missing: "an idle CPU"}
 	for _, c := range []struct {
@@ -175,9 +173,8 @@ func TestTruth(t *testing.T) {
 		{[]string{loops}, "", truthOptions{cycles: "loops_take"}, "4801c0: 1 (0), 488b03: 2 (0), ", "map[no cycles:1]", 0, 0},
 	} {
 		var names []string
-		for i, text := range append(c.texts, c.otherInit) {
-			names = append(names, filepath.Join(t.TempDir(), fmt.Sprint(i, ".csv")))
-			require.NoError(t, os.WriteFile(names[i], []byte(text), 0o600))
+		for _, text := range append(c.texts, c.otherInit) {
+			names = append(names, require.File(t, "results.csv", text))
 		}
 		other := len(names) - 1
 		got := require.Get(readTruth(names[:other], nil, c.options))(t)

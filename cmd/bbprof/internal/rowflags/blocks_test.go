@@ -2,8 +2,6 @@ package rowflags
 
 import (
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,10 +13,9 @@ import (
 // TestDistinctRows: a different address or register set makes a different block for measuring, where it matters, but
 // not for predicting; there a column set may hold anything.
 func TestDistinctRows(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "blocks.csv")
 	const rip = "488b0510000000" // mov rax, [rip+0x10]
 	text := "hex,address,set\n4801c0,0x1,\n4801c0,0x2,\n4801c0,0x1,rax=1\nno block,,\n90,,train\n" + rip + ",0x1,\n" + rip + ",0x2,\n" + rip + ",0x1,\n"
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	file := require.File(t, "blocks.csv", text)
 	rows := require.Get(DistinctRows([]string{file}, RowsOf([]string{file}, nil, "", measuredBy),
 		func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }, io.Discard))(t)
 	var got []string

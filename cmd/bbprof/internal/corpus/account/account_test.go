@@ -3,8 +3,6 @@ package account
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -54,15 +52,9 @@ func TestRead(t *testing.T) {
 // TestReadLoops: a loop's iteration takes the place of what its blocks take alone, of its visits by their iterations, and an outer loop that of
 // an inner one.
 func TestReadLoops(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
-		return path
-	}
 	// 0x10: test al, al; je 0x16; 0x14: inc eax; 0x16: dec ecx; jne 0x16; 0x1a: dec edx; jne 0x10
 	const outer, inner = "84c07402ffc0ffc975fcffca75f2", "ffc975fc"
-	blocks := write("blocks.csv", "hex,status,cycles,file,function,count,terminator,address,instructions\n"+
+	blocks := require.File(t, "blocks.csv", "hex,status,cycles,file,function,count,terminator,address,instructions\n"+
 		"84c0,ok,1,f,main,10,je 0x16,0x10,1\nffc0,rejected,,f,main,5,,0x14,1\nffc9,ok,2,f,main,100,jne 0x16,0x16,1\n"+
 		"ffca,ok,3,f,main,10,jne 0x10,0x1a,1\n90,ok,4,f,main,1,,0x1e,1\n90,ok,5,g,main,1,,0x16,1\n")
 	row := func(hex, offset, entry, status, cycles, iterations string, skipped ...string) string {
@@ -80,7 +72,7 @@ func TestReadLoops(t *testing.T) {
 		{"both", row(inner, "0x16", "0", "ok", "7", "30") + row(outer, "0x10", "0", "ok", "50", "10"), []float64{50, 0, 0, 0, 4, 5}, 0},
 		{"elsewhere", row(inner, "0x15", "0", "ok", "7", "30"), []float64{1, -1, 2, 3, 4, 5}, 3},
 	} {
-		got := require.Get(Read([]string{blocks, write("loops.csv", header+c.loops)}, strings.NewReader(""), io.Discard))(t)
+		got := require.Get(Read([]string{blocks, require.File(t, "loops.csv", header+c.loops)}, strings.NewReader(""), io.Discard))(t)
 		terminated := 0
 		for i, b := range got {
 			if !b.Measured {

@@ -119,11 +119,8 @@ func (a *arrivals) executed(t *testing.T, o *object, cut Cut) map[span]uint64 {
 func TestBoundaries(t *testing.T) {
 	require.Slow(t)
 	require.Tool(t, require.Valgrind, "valgrind")
-	dir := t.TempDir()
-	input := filepath.Join(dir, "input")
-	text := strings.Repeat("the quick brown fox jumps over the lazy dog 0123456789\n", 300)
-	require.NoError(t, os.WriteFile(input, []byte(text), 0o644))
-	profile := filepath.Join(dir, "callgrind")
+	input := require.File(t, "input", strings.Repeat("the quick brown fox jumps over the lazy dog 0123456789\n", 300))
+	profile := filepath.Join(t.TempDir(), "callgrind")
 	cmd := exec.Command("valgrind", "-q", "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--collect-jumps=yes",
 		"--callgrind-out-file="+profile, require.Tool(t, require.Gzip, "gzip"), "-c", input)
 	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")

@@ -299,12 +299,11 @@ func TestExegesisAnalysis(t *testing.T) {
 		}
 	}
 	for _, mode := range ExegesisModes() {
-		file := filepath.Join(t.TempDir(), mode+".yaml")
 		out, n, _ := Exegesis(rows, mode, "graniterapids")
 		if n < 100 {
 			t.Fatalf("%s: %d documents", mode, n)
 		}
-		require.NoError(t, os.WriteFile(file, []byte(out), 0o600))
+		file := require.File(t, mode+".yaml", out)
 		page := file + ".html"
 		said, err := exec.Command(tool, "-mode=analysis", "-benchmarks-file="+file,
 			"-analysis-inconsistencies-output-file="+page, "-mcpu=graniterapids").CombinedOutput()
