@@ -3,6 +3,7 @@ package resultfile
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -12,13 +13,6 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// measuredRows are results as batch -mapping writes them; the second block was rejected.
-const measuredRows = `hex,status,cycles,init,set,mapping,run_header
-488b0383c101c5f9efc9,ok,1.2500,paper,rbx=0x12346600,0x12346000,"{""host"":{""microarchitecture"":""Zen 9""},""started"":""2026-11-22T09:00:00Z""}"
-0f0b,rejected,,,,,
-64488b0425280000005b,ok,0.5000,stack,,0x23456000 0x12345000,
-`
-
 // exportTo writes rows in a format.
 func exportTo(t *testing.T, rows string, f Format) string {
 	t.Helper()
@@ -26,43 +20,27 @@ func exportTo(t *testing.T, rows string, f Format) string {
 	return string(write(t, f, s, all))
 }
 
-// TestExport: only accepted blocks, each in its tool's format; a file without blocks is still valid.
+// TestExport: testdata's results, as batch -mapping writes them, with the second block rejected. Only accepted blocks, each in
+// its tool's format; a file without blocks is still valid.
 func TestExport(t *testing.T) {
-	header, _, _ := strings.Cut(measuredRows, "\n")
-	for _, c := range []struct {
-		format            Format
-		want, withoutRows string
-	}{
-		{BHive, "488b0383c101c5f9efc9,125.00\n64488b0425280000005b,50.00\n", ""},
-		{Ithemal, "488b0383c101c5f9efc9\n64488b0425280000005b\n", ""},
-		{OSACA, `.intel_syntax noprefix
-# OSACA takes the first block, or the one at --lines
-# 488b0383c101c5f9efc9 1.2500 cycles --lines 5-7
-# OSACA-BEGIN
-mov rax, qword ptr [rbx]
-add ecx, 0x1
-vpxor xmm1, xmm0, xmm1
-# OSACA-END
-# 64488b0425280000005b 0.5000 cycles --lines 11-12
-# OSACA-BEGIN
-mov rax, qword ptr fs:[0x28]
-pop rbx
-# OSACA-END
-`, ".intel_syntax noprefix\n# OSACA takes the first block, or the one at --lines\n"},
-		{AnICA, `{"series_date":"2026-11-22T09:00:00+00:00","source_computer":"Zen 9","measurements":[
-{"input":"488b0383c101c5f9efc9","predictor_runs":[{"predictor":"bbprof.Zen 9","result":1.25,"remark":null}]},
-{"input":"64488b0425280000005b","predictor_runs":[{"predictor":"bbprof.Zen 9","result":0.5,"remark":null}]}
-]}
-`, `{"series_date":"","source_computer":"","measurements":[` + "\n\n]}\n"},
-		{Gematria, "", ""}, // TestGematriaByProtoc
-		{GematriaState, "", ""},
+	measured := string(require.Get(os.ReadFile("testdata/measured.csv"))(t))
+	header, _, _ := strings.Cut(measured, "\n")
+	for format, withoutRows := range map[Format]string{
+		BHive:         "",
+		Ithemal:       "",
+		OSACA:         ".intel_syntax noprefix\n# OSACA takes the first block, or the one at --lines\n",
+		AnICA:         `{"series_date":"","source_computer":"","measurements":[` + "\n\n]}\n",
+		Gematria:      "", // with rows: the script batch_files
+		GematriaState: "",
 	} {
-		if c.want != "" {
-			require.Equal(t, c.format, c.want, exportTo(t, measuredRows, c.format))
+		require.Equal(t, format, withoutRows, exportTo(t, header+"\n", format))
+		if format == Gematria || format == GematriaState {
+			continue
 		}
-		require.Equal(t, c.format, c.withoutRows, exportTo(t, header+"\n", c.format))
-		if c.format == AnICA && (!json.Valid([]byte(c.want)) || !json.Valid([]byte(c.withoutRows))) {
-			t.Errorf("%s is not JSON", c.format)
+		want := require.Get(os.ReadFile("testdata/measured." + string(format)))(t)
+		require.Equal(t, format, string(want), exportTo(t, measured, format))
+		if format == AnICA && (!json.Valid(want) || !json.Valid([]byte(withoutRows))) {
+			t.Errorf("%s is not JSON", format)
 		}
 	}
 }
