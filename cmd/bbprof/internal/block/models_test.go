@@ -24,9 +24,7 @@ func TestModelsBesideResult(t *testing.T) {
 		{rejected, Prediction{Name: "m", Source: "m", Cycles: 3}, "m: 3.000 cycles", `[{"name":"m","source":"m","cycles":3}]`},
 	} {
 		r := Result{Result: tt.result, Models: []Prediction{tt.prediction}}
-		if got, want := r.beside(), "model       "+tt.text+"\n"; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		require.Equal(t, "report", "model       "+tt.text+"\n", r.beside())
 		text, err := json.Marshal(r)
 		var keys map[string]json.RawMessage
 		if err == nil {
@@ -50,7 +48,5 @@ func TestModelsBesideResult(t *testing.T) {
 	}
 	with, _ := json.Marshal(Result{Result: measured})
 	without, _ := json.Marshal(measured)
-	if string(with) != string(without) {
-		t.Errorf("without models: %s, want %s", with, without)
-	}
+	require.Equal(t, "without models", string(without), string(with))
 }

@@ -80,9 +80,7 @@ func TestTicks(t *testing.T) {
 			}
 			labels = append(labels, tick.label)
 		}
-		if got := strings.Join(labels, " "); got != c.want {
-			t.Errorf("%v to %v, at most %d: %s, want %s", c.low, c.high, c.most, got, c.want)
-		}
+		require.Equal(t, fmt.Sprintf("%v to %v, at most %d", c.low, c.high, c.most), c.want, strings.Join(labels, " "))
 	}
 }
 

@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -21,9 +22,7 @@ func (f profile) Profile(context.Context, profiler.Block) (profiler.Result, erro
 
 func TestUndisturbed(t *testing.T) {
 	ok := profiler.Result{Status: profiler.OK, Cycles: 1}
-	noise := profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.Unstable}}
-	other := profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.SIGILL}}
-	failed := profiler.Result{Status: profiler.Failed}
+	noise, other, failed := rejection(verdict.Unstable), rejection(verdict.SIGILL), profiler.Result{Status: profiler.Failed}
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
 		results []profiler.Result
@@ -56,9 +55,7 @@ func (notClosed) Close() {}
 // TestPatient: a busy core is tried until it is idle or the time is up, but once only after it was waited for in vain;
 // other noise is not waited for.
 func TestPatient(t *testing.T) {
-	busy := profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.BusyCore}, Reason: verdict.BusyCore}
-	noise := profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.Unstable}, Reason: verdict.Unstable}
-	ok := profiler.Result{Status: profiler.OK}
+	busy, noise, ok := rejection(verdict.BusyCore), rejection(verdict.Unstable), profiler.Result{Status: profiler.OK}
 	for name, c := range map[string]struct {
 		first    profiler.Result
 		patience time.Duration
@@ -97,9 +94,8 @@ func TestAgain(t *testing.T) {
 		{verdict.Unstable, 2, 2, true, true}, {verdict.Unstable, 3, 2, true, false}, {verdict.BusyCore, 3, 2, false, false},
 		{verdict.BusyCore, 3, 2, true, true}, {verdict.ContextSwitch, 30, 2, true, true}, {verdict.BusyCore, 1, 0, true, false},
 	} {
-		if got := Again(c.times, c.retries, &profiler.Result{Reason: c.reason, Rejection: &verdict.Rejection{Reason: c.reason}}, c.atEnd); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
+		noisy := rejection(c.reason)
+		require.Equal(t, fmt.Sprintf("%+v", c), c.want, Again(c.times, c.retries, &noisy, c.atEnd))
 	}
 }
 
@@ -178,8 +174,6 @@ func TestLeast(t *testing.T) {
 			return rejection(verdict.BusyCore), nil
 		})
 		require.Get(All(t.Context(), []Measurer{one{p}}, []profiler.Block{{}}, 2, least, nil))(t)
-		if (calls == rounds) != more {
-			t.Errorf("with %v: %d tries", least, calls)
-		}
+		require.Equal(t, fmt.Sprintf("%v, %d tries: until it is idle", least, calls), more, calls == rounds)
 	}
 }

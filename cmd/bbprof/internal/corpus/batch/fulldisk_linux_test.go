@@ -42,9 +42,7 @@ func TestDiskFills(t *testing.T) {
 		t.Errorf("%d rows, after %d", second, first)
 	}
 	resize("192k")
-	if n := full(); n != 1000 {
-		t.Errorf("%d rows", n)
-	}
+	require.Equal(t, "rows", 1000, full())
 	// The rows are there, and only the second file did not fit: others may use the first.
 	require.Get(resultfile.OpenRows(path, nil))(t).Close() // or the disk stays busy
 	resize("1m")

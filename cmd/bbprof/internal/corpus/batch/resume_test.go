@@ -168,9 +168,7 @@ func TestResumeOddText(t *testing.T) {
 		path := file(t)
 		for _, earlier := range []int64{0, 5, 4} {
 			out, _ := require.Get2(Resume(path, format, schema, here()))(t)
-			if out.Earlier() != earlier {
-				t.Errorf("%s: %d rows are read again, want %d", format, out.Earlier(), earlier)
-			}
+			require.Equal(t, format+": rows that are read again", earlier, out.Earlier())
 			l := &lab{}
 			tally := require.Get(Run(t.Context(), open(t, corpus), out, Options{Workers: l.workers(1), Run: here()}))(t)
 			require.Equal(t, format, int64(5), tally.Rows)

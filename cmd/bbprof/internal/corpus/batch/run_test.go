@@ -375,9 +375,7 @@ func TestIdentity(t *testing.T) {
 		{plain, at(0x1010), at(0x1020), true},
 		{plain, nil, at(0x1020), true},
 	} {
-		if same := Identity(tt.code, tt.a, "") == Identity(tt.code, tt.b, ""); same != tt.same {
-			t.Errorf("case %d, %x: the same: %t, want %t", i, tt.code, same, tt.same)
-		}
+		require.Equal(t, fmt.Sprintf("case %d, %x: the same", i, tt.code), tt.same, Identity(tt.code, tt.a, "") == Identity(tt.code, tt.b, ""))
 	}
 	for _, other := range []string{"", "rdi=0x1"} {
 		if Identity(plain, nil, "rdi=0x2") == Identity(plain, nil, other) {

@@ -331,9 +331,7 @@ func TestSplitter(t *testing.T) {
 		{"large", 2, LeftOut}, {"small", 2, LeftOut}, {"middle", 2, Test},
 		{"large", 3, LeftOut}, {"small", 3, Validation},
 	} {
-		if got := s.of(splitBlock{c.application, c.key}); got != c.want {
-			t.Errorf("key %d of %s is in %s, want %s", c.key, c.application, got, c.want)
-		}
+		require.Equal(t, fmt.Sprintf("key %d of %s", c.key, c.application), c.want, s.of(splitBlock{c.application, c.key}))
 	}
 }
 
@@ -346,8 +344,6 @@ func TestTokens(t *testing.T) {
 		"480fb60d10000000": "movzx rcx, byte ptr [rip+0x10]|movzx r64, m8|[rip+0x10]|rcx",
 		"480f44c1":         "cmove rax, rcx|cmove r64, r64|rax rcx zf|rax",
 	} {
-		if got := tokens(block); got != want {
-			t.Errorf("%s: %q, want %q", block, got, want)
-		}
+		require.Equal(t, block, want, tokens(block))
 	}
 }

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"encoding/hex"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -66,9 +67,7 @@ func compareInstructions(t *testing.T, file string, object bool) (share float64)
 			at += len(want)
 			found++
 		}
-		if n != b.Instructions {
-			t.Errorf("%s: %#x: %d instructions, objdump has %d", file, b.Addr, b.Instructions, n)
-		}
+		require.Equal(t, fmt.Sprintf("%s: %#x: instructions", file, b.Addr), n, b.Instructions)
 		return nil
 	}))
 	return float64(found) / float64(len(theirs))

@@ -93,9 +93,7 @@ func TestManyStubs(t *testing.T) {
 	work := func(stubs int) float64 {
 		o := fabricate(t, strings.Repeat("31c0c3", stubs), "")
 		return testing.AllocsPerRun(1, func() {
-			if got := blocksOf(t, o, Options{}, nil); len(got) != stubs {
-				t.Fatalf("%d blocks of %d stubs", len(got), stubs)
-			}
+			require.Equal(t, "blocks", stubs, len(blocksOf(t, o, Options{}, nil)))
 		})
 	}
 	if few, many := work(100), work(400); many > 6*few {

@@ -277,9 +277,7 @@ func FuzzReader(f *testing.F) {
 		if header != "" && rows == 0 {
 			rows++
 		}
-		if rows != len(lines) {
-			t.Fatalf("%d rows of lines %v", rows, lines)
-		}
+		require.Equal(t, fmt.Sprint("rows of lines ", lines), len(lines), rows)
 	})
 }
 

@@ -66,9 +66,7 @@ vmulps xmm, xmm, xmm|ok|3.03|0.5|2 to 1, of zeros: 3.03; 3 to 1 of another regis
 			{Form: "adc r64, r64", What: latency, Here: 1.09, There: 1}, {Form: "adc r64, r64", What: "throughput", Here: 0.5, There: 1},
 			{Form: "shl r64, cl", What: latency, Here: 2, There: 1}, {Form: "vmulps xmm, xmm, xmm", What: latency, Here: 3.03, There: 4}}}
 	require.Equal(t, "of bbprof", want, got, number)
-	if kinds := got.Kinds(); len(kinds) != 4 {
-		t.Errorf("%d kinds, want 4", len(kinds))
-	}
+	require.Equal(t, "kinds", 4, len(got.Kinds()))
 	// uops.info's throughputs are of blocks in which dependencies are broken, and its clock is this one.
 	got = Compare(here, Table{Published: true, Counted: true, Forms: []Numbers{{Form: "adc r64, r64", Latency: 1, Throughput: 0.5}}})
 	one := Tally{Compared: 1, Within2: 1, Within5: 1, Within10: 1}
