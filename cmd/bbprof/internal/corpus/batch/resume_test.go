@@ -63,8 +63,6 @@ func TestResumeRefuses(t *testing.T) {
 		says                  string
 	}{
 		{"other settings", whole, corpus, elsewhere(func(r *resultfile.Run) { r.Settings["mode"] = "loop" }), `setting mode: "unroll", here "loop"`},
-		{"another CPU", whole, corpus, elsewhere(func(r *resultfile.Run) { r.Host.Brand = "y" }), "CPU: "},
-		{"another version", whole, corpus, elsewhere(func(r *resultfile.Run) { r.Version = "2" }), `version: "1", here "2"`},
 		{"another shard", whole, corpus, elsewhere(func(r *resultfile.Run) { r.Shard = "0/2" }), `shard: "", here "0/2"`},
 		{"another input", whole, other, here(), "line 2: the result has another block in its row 1; go on with the same input"},
 		{"a shorter input", whole, strings.Join(strings.SplitAfter(corpus, "\n")[:20], ""), here(),
@@ -258,7 +256,6 @@ func TestFinished(t *testing.T) {
 	}{
 		{"the same", all, resultfile.Parquet, corpus, here(), nil, ""},
 		{"other settings", all, resultfile.Parquet, corpus, loop, nil, `setting mode: "unroll", here "loop"`},
-		{"another shard", all, resultfile.Parquet, corpus, elsewhere(func(r *resultfile.Run) { r.Shard = "0/2" }), nil, `shard: "", here "0/2"`},
 		{"a shorter input", all, resultfile.Parquet, strings.Join(lines[:20], ""), here(), nil, "11 are missing"},
 		{"a longer input", all, resultfile.Parquet, corpus + "90,30\n", here(), nil,
 			"line 32: the result is complete and has no row 31; go on with the same input"},

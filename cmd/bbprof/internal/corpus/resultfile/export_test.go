@@ -72,33 +72,16 @@ func TestExportRefuses(t *testing.T) {
 	}
 }
 
-// snippetRows use each kind of register, and memory.
-const snippetRows = `hex,cycles,init,set,mapping
-488b0383c101c5f9efc9,1.2500,paper,rbx=0x12346600,0x12346000 0x12345000
-4811d864488b042528000000,0.5000,stack,cf=1;fill=0x3ff0000000000000,0x23456000
-62f1744858cb,1.0000,paper,zmm3=0x10000000000000000ffffffffffffffff,
-62f174c958cb,1.0000,paper,k1=0xff;xmm3=0x7;mxcsr=0x1f80,
-50,1.0000,aligned,,0x12429000
-`
-
 // TestExegesis: llvm-exegesis assembles each snippet with the instructions and initial values that it has here, and reading it
 // back gives the state that it came of.
 func TestExegesis(t *testing.T) {
 	tool := require.Tool(t, require.LLVM, "llvm-exegesis-22")
-	header, rows, _ := strings.Cut(snippetRows, "\n")
-	wants := []struct{ set, values string }{
-		{"rcx=0x12345600,rbx=0x12346600,xmm0=0x0,xmm1=0x0,mxcsr=0x9fc0,fill=0x12345600", "RCX=0x12345600 RBX=0x12346600 XMM0=0x0 XMM1=0x0 MXCSR=0x9FC0"},
-		{"rax=0x12340200,rbx=0x123a3440,cf=0x1,pf=0x0,af=0x0,zf=0x0,sf=0x0,of=0x0,fs_base=0x23456800,fill=0x3ff0000000000000",
-			"RAX=0x12340200 RBX=0x123A3440 EFLAGS=0x1 FS_BASE=0x23456800"},
-		{"zmm1=0x0,zmm3=0x10000000000000000ffffffffffffffff,mxcsr=0x9fc0", ""},
-		{"zmm1=0x0,zmm3=0x7,k1=0xff,mxcsr=0x1f80", "ZMM3=0x7 K1=0xFF"},
-		{"rax=0x12340000,rsp=0x123c4000,fill=0x12345000", "RAX=0x12340000 RSP=0x123C4000"},
-	}
-	for i, row := range strings.Split(strings.TrimSpace(rows), "\n") {
-		text := exportTo(t, header+"\n"+row+"\n", Exegesis)
+	for _, row := range require.Table(t, "snippets.txt") {
+		set, values := row[5], row[6]
+		text := exportTo(t, "hex,cycles,init,set,mapping\n"+strings.Join(row[:5], ",")+"\n", Exegesis)
 		got, err := assemble.StartOf(text)
-		if want := wants[i].set; err != nil || want != "" && got.Set.String() != want {
-			t.Errorf("%s\nsets %s, %v, want %s", text, got.Set, err, want)
+		if err != nil || got.Set.String() != set {
+			t.Errorf("%s\nsets %s, %v, want %s", text, got.Set, err, set)
 		}
 		name := require.File(t, "s", text)
 		out, err := exec.Command(tool, "-mode=inverse_throughput", "-repetition-mode=loop", "-execution-mode=subprocess", "-mcpu=sapphirerapids",
@@ -106,12 +89,12 @@ func TestExegesis(t *testing.T) {
 		if err != nil || !strings.Contains(string(out), "actual measurements skipped") {
 			t.Errorf("%s\n%v: %s", text, err, out)
 		}
-		for value := range strings.FieldsSeq(wants[i].values) {
+		for value := range strings.FieldsSeq(values) {
 			if !strings.Contains(string(out), "'"+value+"'") {
 				t.Errorf("%s\nno %s in\n%s", text, value, out)
 			}
 		}
-		insts := require.Get(asm.DecodeHex(row[:strings.IndexByte(row, ',')]))(t)
+		insts := require.Get(asm.DecodeHex(row[0]))(t)
 		if _, list, _ := strings.Cut(string(out), "instructions:\n"); strings.Count(list[:strings.Index(list, "config:")], "- '") != len(insts) {
 			t.Errorf("%s\nother instructions in\n%s", text, out)
 		}
