@@ -33,25 +33,16 @@ func TestReadInstLat(t *testing.T) {
 	require.Equal(t, "it", want, got, cmpopts.EquateNaNs())
 }
 
-func tableOf(t *testing.T, text string) Table {
-	t.Helper()
-	lines := strings.Split(text, "\n")
-	return require.Get(Read(strings.Split(lines[0], "|"), func(yield func([]string, error) bool) {
-		for _, l := range lines[1:] {
-			if !yield(strings.Split(l, "|"), nil) {
+// TestCompare: published latencies are of explicit operands, and their clock differs; means are left out.
+func TestCompare(t *testing.T) {
+	rows := require.Table(t, "here.txt")
+	here := require.Get(Read(rows[0], func(yield func([]string, error) bool) {
+		for _, row := range rows[1:] {
+			if !yield(row, nil) {
 				return
 			}
 		}
 	}))(t)
-}
-
-// TestCompare: published latencies are of explicit operands, and their clock differs; means are left out.
-func TestCompare(t *testing.T) {
-	here := tableOf(t, `form|status|latency|throughput|latencies|throughputs|throughput_note
-adc r64, r64|ok|1.09|0.5|1 to 1: 1.00; 2 to 1: 1.01; flags to 1: 1.09|alone: 1.00; dependencies through flags broken: 0.50|
-shl r64, cl|ok|2|1|1 to 1: 1.02; 2 to 1: 2.00 (less general to general)|alone: 1.00|
-imul r64, r64|ok|3|1|1 to 1: 3.03; 2 to 1: 3.03; 2 to flags: 4.00|alone: 1.00|mean: unstable
-vmulps xmm, xmm, xmm|ok|3.03|0.5|2 to 1, of zeros: 3.03; 3 to 1 of another register: 9.00|alone: 0.50|`)
 	number := cmpopts.EquateApprox(0, 1e-9)
 	list := []Numbers{{Form: "adc r64, r64", Latency: 1, Throughput: 1}, {Form: "shl r64, cl", Latency: 1, Throughput: 1},
 		{Form: "imul r64, r64", Latency: 3, Throughput: 2}, {Form: "vmulps xmm, xmm, xmm", Latency: 4, Throughput: 0.5}}
