@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,8 +22,6 @@ type arrivals struct {
 // source line follows each.
 func readArrivals(t *testing.T, name string) map[string]*arrivals {
 	t.Helper()
-	f := require.Get(os.Open(name))(t)
-	defer f.Close()
 	all := map[string]*arrivals{}
 	came := func(object string, to, n uint64) {
 		if all[object] == nil {
@@ -34,10 +31,8 @@ func readArrivals(t *testing.T, name string) map[string]*arrivals {
 	}
 	r := newCallgrindReader([]string{executed}, map[string][]map[uint64]uint64{})
 	object, callee := "", ""
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
-		line := lines.Text()
+	for line := range strings.Lines(string(require.Get(os.ReadFile(name))(t))) {
+		line = strings.TrimSuffix(line, "\n")
 		switch key, value, _ := strings.Cut(line, "="); key {
 		case "ob":
 			object, _ = r.object(value)
