@@ -29,7 +29,7 @@ func TestKept(t *testing.T) {
 		require.NoError(t, j.Close())
 	}
 	whole := require.Get(os.ReadFile(path))(t)
-	for cut := len(whole); cut >= 0; cut -= 7 {
+	for cut := len(whole); cut >= 0; cut -= 17 {
 		require.NoError(t, os.WriteFile(path, whole[:cut], 0o600))
 		j := require.Get(Open(path, "me", true))(t)
 		want := 0
