@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool/pooltest"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -43,22 +43,23 @@ func made(n int, random *rand.Rand) (all []synthetic) {
 		class  string
 		counts bool // they are of the class
 	}{
-		{"a chain of %d adds", 1, func(n int) string { return times("4801c8", n) }, Chain, "", false},
 		{"a chain of %d multiplications", 1, func(n int) string { return times("480fafc1", n) }, Chain, "multiply", true},
 		{"a chain of %d loads", 1, func(n int) string { return times("488b1b", n) }, Chain, "multiply", false},
-		{"a chain of %d additions of floating point", 1, func(n int) string { return times("f20f58c1", n) }, Chain, "multiply", false},
-		{"%d multiplications that wait for nothing", 1, func(n int) string { return times("486bc103", n) }, Class, "", false},
+		// imul makes the round longer than what memory renaming may hide
+		{"a store, its load and %d multiplications", 1, func(n int) string { return "48890b" + "488b0b" + times("480fafc9", n) }, Memory, "multiply", true},
 		{"%d loads", 3, func(n int) string { return words("488b", n) }, Class, "multiply", false},
-		{"%d stores", 2, func(n int) string { return words("4889", n) }, Class, "multiply", false},
-		{"%d shuffles", 2, func(n int) string { return times("c4e27100c1", n) }, Class, "", false},
-		{"%d moves to a vector register", 1, func(n int) string { return times("c5f96ec1", n) }, Class, "", false},
 		{"%d divisions", 1, func(n int) string { return times("c5f05ec1", n) }, Class, "", false},
 		{"%d nops", 6, func(n int) string { return times("6690", n) }, FrontEnd, "", false},
 		{"%d zeroing idioms, loads and stores", 6, func(n int) string { return times(times("c5d057ed", 4)+"488b03"+"48894b10", n/6) }, FrontEnd, "", false},
+		// beyond those that a plain go test takes
+		{"a chain of %d adds", 1, func(n int) string { return times("4801c8", n) }, Chain, "", false},
+		{"a chain of %d additions of floating point", 1, func(n int) string { return times("f20f58c1", n) }, Chain, "multiply", false},
+		{"%d multiplications that wait for nothing", 1, func(n int) string { return times("486bc103", n) }, Class, "", false},
+		{"%d stores", 2, func(n int) string { return words("4889", n) }, Class, "multiply", false},
+		{"%d shuffles", 2, func(n int) string { return times("c4e27100c1", n) }, Class, "", false},
+		{"%d moves to a vector register", 1, func(n int) string { return times("c5f96ec1", n) }, Class, "", false},
 		// bound by slots on a core that eliminates moves, else by units
 		{"%d moves between registers", 6, func(n int) string { return times("4889c84889d14889da", n/3) }, "", "", false},
-		// imul makes the round longer than what memory renaming may hide
-		{"a store, its load and %d multiplications", 1, func(n int) string { return "48890b" + "488b0b" + times("480fafc9", n) }, Memory, "multiply", true},
 	}
 	for i := range n {
 		kind := kinds[i%len(kinds)]
@@ -86,23 +87,17 @@ func (a *Answer) disturbed() bool {
 	})
 }
 
-// TestSynthetic finds the bound of blocks that have one by construction. BBPROF_BOUNDS is their number.
+// TestSynthetic finds the bound of blocks that have one by construction: one of each sort, or BBPROF_BOUNDS of all.
 func TestSynthetic(t *testing.T) {
 	require.Slow(t)
-	n := 14
-	if s := os.Getenv("BBPROF_BOUNDS"); s != "" {
-		n, _ = strconv.Atoi(s)
-	}
 	ctx := require.Context(t)
-	own, err := profiler.New(t.Context(), profiler.Options{Detail: true, Budget: 500 * time.Millisecond}) // a busy machine must not stall the test
-	require.Measure(t, err)
-	t.Cleanup(own.Close)
-	p := pool.NewPatient(own)
-	alone, err := p.Profile(ctx, profiler.Block{Code: require.Hex(t, strings.Repeat("486bc103", 8))}) // independent multiplications
-	require.Measure(t, err)
-	if alone.Rejection != nil {
-		require.Measure(t, alone.Rejection)
+	patient := pooltest.New(t, profiler.Options{Detail: true})
+	n, p := 7, pool.Profiler(patient)
+	if asked := os.Getenv("BBPROF_BOUNDS"); asked != "" {
+		n, p = require.Get(strconv.Atoi(asked))(t), patient.Profiler // disturbed blocks do not count
 	}
+	alone, err := pool.Number(ctx, p, profiler.Block{Code: require.Hex(t, strings.Repeat("486bc103", 8))}) // independent multiplications
+	require.Measure(t, err)
 	// Zen 5 does three multiplications per cycle alone, 1.7 next to four loads: the mixed case has no known rate.
 	several := alone.Cycles < 0.9*8
 	blocks := made(n, rand.New(rand.NewPCG(1, 2)))
