@@ -28,8 +28,8 @@ func TestCopies(t *testing.T) {
 	at := func(n string) Result {
 		return require.Get(try(t, command(t, sums, n), "product", Options{Method: Copy}))(t)
 	}
-	few, more, most := at("1000"), at("2000"), at("10001000")
-	if each := more.Instructions - few.Instructions; most.Instructions != few.Instructions+10_000*each || few.Method != Step || most.Method != Copy {
+	few, more, most := at("1000"), at("2000"), at("1001000")
+	if each := more.Instructions - few.Instructions; most.Instructions != few.Instructions+1_000*each || few.Method != Step || most.Method != Copy {
 		t.Errorf("%+v, %+v, %+v", few, more, most)
 	}
 }

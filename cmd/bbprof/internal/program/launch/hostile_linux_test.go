@@ -27,7 +27,7 @@ import (
 var hostile = flag.Int("hostile", 12, "mutated ELF files, and ill-behaved programs, to run")
 
 // giveUpAfter is the timeout of a program; most end at once.
-const giveUpAfter = 400 * time.Millisecond
+const giveUpAfter = 200 * time.Millisecond
 
 var patient = launch.Control{Timeout: giveUpAfter, Stderr: &bytes.Buffer{}}
 
@@ -71,7 +71,7 @@ func attempt(t *testing.T, words []string, run func(context.Context, launch.Comm
 		}
 		t.Errorf("%v (%T), want nothing or a *launch.Error", err, err)
 	}
-	if took := time.Since(began); took > 20*giveUpAfter {
+	if took := time.Since(began); took > 40*giveUpAfter {
 		t.Errorf("it took %v", took)
 	}
 	files, _ := filepath.Glob("/proc/self/task/*/children")
@@ -169,7 +169,7 @@ func TestStopsBbprof(t *testing.T) {
 		var out bytes.Buffer
 		c.Stdout, c.Stderr = &out, &out
 		require.NoError(t, c.Start())
-		overdue := time.AfterFunc(25*giveUpAfter, func() { c.Process.Kill() })
+		overdue := time.AfterFunc(50*giveUpAfter, func() { c.Process.Kill() })
 		if err := c.Wait(); err != nil || !overdue.Stop() {
 			t.Errorf("%s: %v: %s", name, err, out.String())
 		}

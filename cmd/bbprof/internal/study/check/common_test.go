@@ -56,7 +56,7 @@ func TestCommon(t *testing.T) {
 
 // TestManyPieces: a function of any size is matched in a moment.
 func TestManyPieces(t *testing.T) {
-	many := make([]int, 300_000)
+	many := make([]int, 100_000)
 	for i := range many {
 		many[i] = i % 1000
 	}

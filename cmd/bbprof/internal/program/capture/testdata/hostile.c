@@ -1,4 +1,4 @@
-// A program that makes it hard to be captured, in the way that its argument names. It calls work 300 times
+// A program that makes it hard to be captured, in the way that its argument names. It calls work 100 times
 // and writes a line.
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -24,7 +24,7 @@ static volatile int signals;
 static long all(long *p)
 {
 	long sum = 0;
-	for (int i = 0; i < 300; i++)
+	for (int i = 0; i < 100; i++)
 		sum += work(p, i);
 	return sum;
 }
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 		struct itimerval every = {{0, 2000}, {0, 2000}};
 		signal(SIGALRM, handler);
 		setitimer(ITIMER_REAL, &every, 0);
-		for (int i = 0; i < 20; i++)
+		for (int i = 0; i < 10; i++)
 			sum += all(data);
 	} else if (!strcmp(how, "die")) {
 		abort();
