@@ -10,9 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
-	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
@@ -212,43 +210,6 @@ func TestJudgeFetched(t *testing.T) {
 		if q := examined(t, f).Requirements[3]; q.Met != c.want || (q.Met == No) != (q.Instead != "") {
 			t.Errorf("%+v: %+v", c, q)
 		}
-	}
-}
-
-// TestBlocks: what is measured is what the texts say, and the two pages are two.
-func TestBlocks(t *testing.T) {
-	decode := func(code string) string {
-		insts := require.Get(asm.Decode(require.Hex(t, code)))(t)
-		var text []string
-		for i := range insts {
-			text = append(text, insts[i].Text())
-		}
-		return strings.Join(text, "; ")
-	}
-	for _, s := range set {
-		decode(s.hex)
-	}
-	const ones = "pcmpeqd xmm1, xmm1; psllq xmm1, 0x36; psrlq xmm1, 0x2; "
-	for code, want := range map[string]string{
-		aliases[0].same:  "mov rax, qword ptr [rax]; mov rax, qword ptr [rax+0x1000]",
-		aliases[0].other: "mov rax, qword ptr [rax]; mov rax, qword ptr [rax+0x1040]",
-		aliases[1].same:  "mov rax, qword ptr [rbx]; mov rcx, qword ptr [rbx+0x1000]",
-		aliases[1].other: "mov rax, qword ptr [rbx]; mov rcx, qword ptr [rbx+0x1040]",
-		aliases[2].same:  "mov qword ptr [rbx], rcx; mov rcx, qword ptr [rbx+0x1000]",
-		aliases[2].other: "mov qword ptr [rbx], rcx; mov rcx, qword ptr [rbx+0x1040]",
-		prefixed:         "cmp di, 0x100; nop",
-		productNormal:    ones + "orpd xmm0, xmm1; mulsd xmm0, xmm1",
-		productSubnormal: ones + "orpd xmm0, xmmword ptr [rbx]; mulsd xmm0, xmm1",
-	} {
-		require.Equal(t, code, want, decode(code))
-	}
-	// All ones, shifted as above, are 1.0, and the word that fills memory is subnormal.
-	ones64 := ^uint64(0)
-	if one := math.Float64frombits(ones64 << 54 >> 2); one != 1 {
-		t.Errorf("the factor is %g", one)
-	}
-	if n := math.Float64frombits(initial.Paper().Fill); n == 0 || n >= 0x1p-1022 {
-		t.Errorf("%g is not subnormal", n)
 	}
 }
 

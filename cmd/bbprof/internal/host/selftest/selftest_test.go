@@ -3,13 +3,10 @@ package selftest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/bbprof/bbprof/internal/cpu"
-	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -163,39 +160,5 @@ func TestTally(t *testing.T) {
 		if got := Count(all[:n]).String(); got != want {
 			t.Errorf("of the first %d: %q, want %q", n, got, want)
 		}
-	}
-}
-
-// start gives a Profiler, or skips the test on a machine that cannot measure.
-func start(t *testing.T) *profiler.Profiler {
-	t.Helper()
-	p, err := profiler.New(t.Context(), profiler.Options{Budget: 500 * time.Millisecond}) // a busy machine must not stall the tests
-	require.Measure(t, err)
-	t.Cleanup(p.Close)
-	return p
-}
-
-// TestReal: on this machine, under its name and as an unknown core, bbprof is consistent. What differs from the table
-// is told and no failure. Other work, or the core's clock during 256-bit operations, may fail a run, but not three.
-func TestReal(t *testing.T) {
-	ctx := require.Context(t)
-	p := start(t)
-	detected := host.Detect()
-	for _, core := range []cpu.Name{detected.Microarchitecture, cpu.Unknown} {
-		detected.Microarchitecture = core
-		require.AtMost(t, 2, 3, func() (failed string) {
-			outcomes, err := Run(ctx, p, detected, Full)
-			require.Measure(t, err)
-			t.Logf("%s as %s (%s)", Count(outcomes), core, detected.Brand)
-			for _, o := range outcomes {
-				switch o.Status {
-				case Fail:
-					failed += fmt.Sprintf("%s: %.4f cycles, expected %v: %s\n", o.Text, o.Cycles, o.Expected(), o.Why)
-				case Differs, Disturbed:
-					t.Logf("%s: %s: %.4f cycles, expected %v: %s", o.Text, o.Status, o.Cycles, o.Expected(), o.Why)
-				}
-			}
-			return failed
-		})
 	}
 }

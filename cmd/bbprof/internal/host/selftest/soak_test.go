@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool/pooltest"
 	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -26,7 +27,7 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		require.Skip(t, require.Long, "BBPROF_SOAK gives no time, such as 30m")
 	}
-	p := start(t)
+	p := pooltest.New(t, profiler.Options{}).Profiler
 	blocks := require.Get(Blocks())(t)
 	known := slices.DeleteFunc(slices.Clone(blocks), func(b Block) bool { return !b.Short })
 	series := map[string][]float64{} // by what is watched, a value a round

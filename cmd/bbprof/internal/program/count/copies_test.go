@@ -1,9 +1,6 @@
 package count
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/require"
@@ -11,12 +8,9 @@ import (
 
 // TestCopies: what runs in copies counts as by steps, and millions of instructions take no longer than thousands.
 func TestCopies(t *testing.T) {
-	dir := t.TempDir()
 	var libraries []string
-	for i, extra := range []string{"", "s ^= i;"} { // they are loaded at the same place
-		source := filepath.Join(dir, fmt.Sprintf("later%d.c", i))
-		require.NoError(t, os.WriteFile(source, fmt.Appendf(nil, "int later(int n) { int s = 0; for (volatile int i = 0; i < n; i++) { s += i; %s } return s; }", extra), 0o666))
-		libraries = append(libraries, require.Compiled(t, source, "-O1", "-shared", "-fPIC"))
+	for _, flag := range []string{"-DFIRST", "-DOTHER"} { // they are loaded at the same place
+		libraries = append(libraries, require.Compiled(t, "testdata/later.c", "-O1", "-shared", "-fPIC", flag))
 	}
 	for _, flags := range [][]string{{}, {"-no-pie", "-O2"}} {
 		path := require.Compiled(t, "testdata/library.c", append([]string{"-O1", "-fno-builtin", "-Wl,--no-as-needed", "-lm", "-ldl"}, flags...)...)

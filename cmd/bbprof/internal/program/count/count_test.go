@@ -163,32 +163,6 @@ func TestKnownPrograms(t *testing.T) {
 	}
 }
 
-// TestMovedStack mimics Go's runtime when a goroutine's stack is full: it moves the stack, here to a lower one, with
-// the bounds in the descriptor at r14.
-func TestMovedStack(t *testing.T) {
-	code := tinyelf.Asm(
-		"\x48\x81\xec\x00\x10\x00\x00",          // sub rsp,0x1000
-		"\x4c\x8d\xb4\x24\x00\x08\x00\x00",      // lea r14,[rsp+0x800]: the descriptor
-		"\x49\x89\x26",                          // mov [r14],rsp: the lower end
-		"\x48\x8d\x84\x24\x00\x01\x00\x00",      // lea rax,[rsp+0x100]
-		"\x49\x89\x46\x08",                      // mov [r14+8],rax: the upper
-		"\x48\x8d\xa4\x24\x80\x00\x00\x00",      // lea rsp,[rsp+0x80]
-		"\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), // call f
-		"\x48\x8b\x04\x24",     // f: mov rax,[rsp]
-		"\x49\x83\x6e\x08\x40", // sub qword [r14+8],0x40
-		"\x49\x83\x2e\x40",     // sub qword [r14],0x40
-		"\x48\x83\xec\x40",     // sub rsp,0x40
-		"\x48\x89\x04\x24",     // mov [rsp],rax
-		"\xc3",
-	)
-	cmd := made(t, code, 55)
-	cmd.Exe.IsGo = true
-	r, err := try(t, cmd, "f", Options{})
-	if err != nil || !slices.Equal(r.Calls, []Call{{Instructions: 6, Returned: true}}) {
-		t.Errorf("%+v, %v", r, err)
-	}
-}
-
 // TestLeft: a call ends with a jump to its caller, as by longjmp, even to the address after the call. Switching to
 // another stack is no return.
 func TestLeft(t *testing.T) {
@@ -422,24 +396,8 @@ func TestC(t *testing.T) {
 
 // TestLoadedLater: a library's function is counted when dlopen loads it, and assembly whose author left out its type.
 func TestLoadedLater(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
-		return path
-	}
-	library := require.Compiled(t, write("later.c", "long later(long n) { long s = 0; for (volatile long i = 0; i < n; i++) s += i; return s; }"),
-		"-O1", "-shared", "-fPIC", "-Wl,-soname,liblater.so.1")
-	c := command(t, require.Compiled(t, write("main.c", `
-#include <dlfcn.h>
-#include <stdlib.h>
-int main(int argc, char **argv)
-{
-	void *library = dlopen(argv[1], RTLD_NOW);
-	long (*later)(long) = (long (*)(long))dlsym(library, "later");
-	int wrong = later(atol(argv[2])) < 0;
-	return dlclose(library) + wrong;
-}`), "-O1", "-ldl"), library, "100")
+	library := require.Compiled(t, "testdata/later.c", "-O1", "-shared", "-fPIC", "-Wl,-soname,liblater.so.1")
+	c := command(t, require.Compiled(t, "testdata/dlopen.c", "-O1", "-ldl"), library, "100")
 	r := require.Get(try(t, c, "liblater.so.1:later", Options{}))(t)
 	c.Args[1] = "200"
 	if more := require.Get(try(t, c, "liblater.so:later", Options{Calls: Last}))(t); more.Instructions-r.Instructions < 300 {
@@ -447,16 +405,7 @@ int main(int argc, char **argv)
 	}
 	_, err := try(t, c, "liblater.so.1:nothing", Options{})
 	blames(t, err, "it loaded no shared library liblater.so.1 with a function nothing")
-	plain := command(t, require.Compiled(t, write("plain.s", `.globl main
-plain: mov $10,%ecx
-1: dec %ecx
-jnz 1b
-ret
-main: call plain
-xor %eax,%eax
-ret
-.section .note.GNU-stack,"",@progbits
-`)))
+	plain := command(t, require.Compiled(t, "testdata/untyped.s"))
 	require.Equal(t, "of a function without a type", []uint64{22}, counts(require.Get(try(t, plain, "plain", Options{}))(t)))
 }
 

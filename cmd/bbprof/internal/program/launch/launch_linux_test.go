@@ -13,31 +13,6 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// launchers exec a program in various ways.
-func launchers(t *testing.T, path string) map[string][]string {
-	t.Helper()
-	script := filepath.Join(t.TempDir(), "script")
-	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\nexec "+path+" \"$@\"\n"), 0o755))
-	return map[string][]string{
-		"env":    {"env", "Q=1", path},
-		"sh":     {"sh", "-c", "exec " + path},
-		"both":   {"sh", "-c", "exec env Q=1 " + path},
-		"script": {script},
-		// The exec of a thread other than the first ends all others and takes the first one's number.
-		"thread": {compiled(t, `
-#include <pthread.h>
-#include <unistd.h>
-static void *run(void *path) { execl(path, path, (char *)0); return 0; }
-int main(int argc, char **argv)
-{
-	pthread_t t;
-	pthread_create(&t, 0, run, argv[1]);
-	pthread_join(t, 0);
-	return 1;
-}`, "-pthread").Exe.Path, path},
-	}
-}
-
 // followed returns Follow's command and notes.
 func followed(t *testing.T, name string, words ...string) (Command, string) {
 	t.Helper()
@@ -49,11 +24,20 @@ func followed(t *testing.T, name string, words ...string) (Command, string) {
 	return c, strings.Join(notes, "\n")
 }
 
-// TestLaunched: each set-up moves a program behind a launcher by the given amount, and nothing else.
+// TestLaunched: each set-up moves a program behind a launcher by the given amount, and nothing else. Nothing of the
+// launcher is counted.
 func TestLaunched(t *testing.T) {
-	direct := compiled(t, placesSource)
+	direct := compiled(t, "places.c")
 	path := direct.Exe.Path
-	for name, words := range launchers(t, path) {
+	script := filepath.Join(t.TempDir(), "script")
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\nexec "+path+" \"$@\"\n"), 0o755))
+	for name, words := range map[string][]string{
+		"env":    {"env", "Q=1", path},
+		"sh":     {"sh", "-c", "exec " + path},
+		"both":   {"sh", "-c", "exec env Q=1 " + path},
+		"script": {script},
+		"thread": {compiled(t, "threadexec.c", "-pthread").Exe.Path, path},
+	} {
 		t.Run(name, func(t *testing.T) {
 			c, notes := followed(t, "", words...)
 			if c.Exe.Path != path || c.Exe.entry != direct.Exe.entry {
@@ -67,22 +51,9 @@ func TestLaunched(t *testing.T) {
 				{EnvBytes: 4096, StackShift: 16, HeapShift: 64}} {
 				require.Equal(t, fmt.Sprintf("%+v", s), base.moved(s), where(t, c, s))
 			}
-		})
-	}
-}
-
-// TestLaunchedSample: nothing of the launcher is counted.
-func TestLaunchedSample(t *testing.T) {
-	direct := compiled(t, `int main(void) { return 0; }`)
-	for name, words := range launchers(t, direct.Exe.Path) {
-		t.Run(name, func(t *testing.T) {
-			c, _ := followed(t, "", words...)
-			m := &imageKernel{Kernel: pmutest.New(4)}
-			r := newRunner(t, Options{Kernel: m})
-			require.Get(run(t, r, c, Setup{}))(t)
-			if m.image != direct.Exe.Path {
-				t.Errorf("cycles are counted from %s on", m.image)
-			}
+			k := &imageKernel{Kernel: pmutest.New(4)}
+			require.Get(run(t, newRunner(t, Options{Kernel: k}), c, Setup{}))(t)
+			require.Equal(t, "what cycles are counted from", path, k.image)
 		})
 	}
 }
@@ -102,7 +73,7 @@ func (k *imageKernel) Open(a pmu.Attr, pid, group int) (int, error) {
 
 // TestFollow: which program is measured, and the notes on those that cannot be.
 func TestFollow(t *testing.T) {
-	path := compiled(t, `int main(void) { return 0; }`).Exe.Path
+	path := compiled(t, "nothing.c").Exe.Path
 	for _, c := range []struct {
 		name  string
 		words []string
@@ -138,7 +109,7 @@ func TestFollow(t *testing.T) {
 
 // TestLaunchedOtherwise: a launcher that behaves differently in a measured run is an error.
 func TestLaunchedOtherwise(t *testing.T) {
-	path := compiled(t, `int main(void) { return 0; }`).Exe.Path
+	path := compiled(t, "nothing.c").Exe.Path
 	r := newRunner(t, Options{})
 	once := filepath.Join(t.TempDir(), "once")
 	for does, says := range map[string]string{"exec true": "it became ", "exit 3": "it did not become " + path} {

@@ -13,7 +13,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// places holds the addresses of a TestMoves program's objects.
+// places are the addresses that places.c prints.
 type places struct{ Main, Static, Heap, First, Second, Stack, Library uint64 }
 
 // moved are the places in another set-up.
@@ -25,38 +25,15 @@ func (p places) moved(s Setup) places {
 	return p
 }
 
-const placesSource = `
-#define _GNU_SOURCE
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-#include <errno.h>
-static int counter;
-int main(int argc, char **argv)
-{
-	char *heap = sbrk(0);
-	char *first = malloc(1000), *second = malloc(argc > 1 ? 3000 : 2000);
-	second[1999] = 1;
-	fprintf(stderr, "%p %p %p %p %p %p %p\n", main, &counter, heap, first, second, argv, (void *)puts);
-	free(first);
-	free(second);
-	char *again = realloc(malloc(2000), 100000);
-	again[99999] = 1;
-	free(again);
-	return counter;
-}
-`
-
-// compiled compiles a C source.
+// compiled compiles a C source of testdata.
 func compiled(t *testing.T, source string, flags ...string) Command {
 	t.Helper()
-	file := require.File(t, "prog.c", source)
-	c := require.Get(NewCommand([]string{require.Compiled(t, file, append(flags, "-O1")...)}))(t)
+	c := require.Get(NewCommand([]string{require.Compiled(t, "testdata/"+source, append(flags, "-O1")...)}))(t)
 	c.CleanEnv = true
 	return c
 }
 
-// where runs a program that prints the addresses of its objects on standard error.
+// where runs places.c.
 func where(t *testing.T, c Command, s Setup) (p places) {
 	t.Helper()
 	var said bytes.Buffer
@@ -76,7 +53,7 @@ func TestMoves(t *testing.T) {
 	request := Request{Number: 2, Bytes: 2000}
 	setups := []Setup{{}, {EnvBytes: 16}, {EnvBytes: 4096}, {EnvBytes: 100_000}, {StackShift: 16}, {StackShift: 8176}, {EnvBytes: 32, StackShift: 64},
 		{HeapShift: 16}, {HeapShift: 4080}, {HeapShift: 1 << 20}, {Request: request}, {ImageShift: 0x111000}}
-	c := compiled(t, placesSource)
+	c := compiled(t, "places.c")
 	usual := where(t, c, Setup{})
 	for _, s := range setups {
 		require.Equal(t, fmt.Sprintf("%+v", s), usual.moved(s), where(t, c, s))
@@ -91,7 +68,7 @@ func TestMoves(t *testing.T) {
 		t.Errorf("a block moved: %s", cmp.Diff(want, got))
 	}
 	// Of a static program, the C library has allocated below malloc's blocks, and its end is aligned.
-	c = compiled(t, placesSource, "-static")
+	c = compiled(t, "places.c", "-static")
 	usual = where(t, c, Setup{})
 	for _, s := range setups[:len(setups)-2] {
 		got := where(t, c, s)
@@ -114,7 +91,7 @@ func TestCannotMove(t *testing.T) {
 		{[]string{"-no-pie"}, Setup{ImageShift: 0x111000}, "cannot be moved at run time"},
 		{[]string{"-static-pie"}, Setup{ImageShift: 0x111000}, "cannot be moved at run time"},
 	} {
-		_, err := r.Run(context.Background(), compiled(t, placesSource, one.flags...), one.setup)
+		_, err := r.Run(context.Background(), compiled(t, "places.c", one.flags...), one.setup)
 		is(t, err, one.want)
 	}
 }
@@ -122,7 +99,7 @@ func TestCannotMove(t *testing.T) {
 // TestEqualStack: neither the name of a program nor its arguments, the environment and what starts it move its stack,
 // where two programs are to be compared; sizes of the environment and shifts do, by what they say.
 func TestEqualStack(t *testing.T) {
-	c := compiled(t, placesSource)
+	c := compiled(t, "places.c")
 	text := require.Get(os.ReadFile(c.Exe.Path))(t)
 	t.Chdir(t.TempDir())
 	t.Setenv("OTHER", strings.Repeat("x", 333))
@@ -155,7 +132,7 @@ func TestEqualStack(t *testing.T) {
 
 // TestFromExec: the dynamic linker's time counts from exec, and only there.
 func TestFromExec(t *testing.T) {
-	c := compiled(t, "int main(void) { return 0; }")
+	c := compiled(t, "nothing.c")
 	r, err := NewRunner(Options{})
 	require.Host(t, err)
 	require.AtMost(t, 1, 3, func() string {
