@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -14,21 +15,22 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-const (
-	add  = "4801c0"
-	imul = "480fafc0"
-	neg  = "48f7d8"
+// codes are the code of pieces by their names.
+var codes = map[string]string{
+	"add":  "4801c0",
+	"imul": "480fafc0",
+	"neg":  "48f7d8",
 	// 1: add rax, [rdi]; add rdi, 8; cmp rdi, rsi; jne 1b, and with four loads for 32 bytes at once
-	loop     = "480307 4883c708 4839f7 75f4"
-	other    = "482b07 4883c708 4839f7 75f4"
-	unrolled = "480307 48034708 48034710 48034718 4883c720 4839f7 75e8"
-	slower   = "480307 480fafc0 4883c708 4839f7 75f0"
+	"loop":     "480307 4883c708 4839f7 75f4",
+	"other":    "482b07 4883c708 4839f7 75f4",
+	"unrolled": "480307 48034708 48034710 48034718 4883c720 4839f7 75e8",
+	"slower":   "480307 480fafc0 4883c708 4839f7 75f0",
 	// the same behind a check that leaves it: 1: cmp ecx, eax; jle away, in a block of its own
-	guard   = "39c1 0f8e00010000"
-	guarded = "480307 4883c708 4839f7 75ec"
-)
+	"guard":   "39c1 0f8e00010000",
+	"guarded": "480307 4883c708 4839f7 75ec",
+}
 
-// build makes pieces of words: function@address:hex, with ^ after the address where a loop holds it.
+// build makes pieces of words: function@address:code, with ^ after the address where a loop holds it.
 func build(t *testing.T, text string) (pieces []Piece) {
 	t.Helper()
 	for _, word := range strings.Split(text, ";") {
@@ -46,7 +48,7 @@ func build(t *testing.T, text string) (pieces []Piece) {
 			_, err := fmt.Sscanf(address, "%d", &p.Address)
 			require.NoError(t, err)
 		}
-		if p.Code = newCode(require.Hex(t, code)); p.Code == nil {
+		if p.Code = newCode(require.Hex(t, cmp.Or(codes[code], code))); p.Code == nil {
 			t.Fatalf("%s is no block", code)
 		}
 		pieces = append(pieces, p)
@@ -57,38 +59,9 @@ func build(t *testing.T, text string) (pieces []Piece) {
 // TestMatch: pieces are matched by content before order, functions by name, and code that is the same elsewhere is the
 // same, but for loops that stand elsewhere in a line.
 func TestMatch(t *testing.T) {
-	for _, c := range []struct{ name, base, head, want string }{
-		{"nothing", "f:" + add + ";g:" + imul, "f:" + add + ";g:" + imul, "2 equal"},
-		{"functions in another order", "f:" + add + ";g:" + imul, "g:" + imul + ";f:" + add, "2 equal"},
-		{"blocks in another order", "f:" + add + ";f:" + imul, "f:" + imul + ";f:" + add, "1 equal"},
-		{"a block moved", "f@0:" + add, "f@16:" + add, "1 equal"},
-		{"a loop moved by lines", "f@0:" + loop, "f@128:" + loop, "1 equal"},
-		{"a loop moved in its line", "f@0:" + loop, "f@16:" + loop, "f: loop moved from byte 0 to 16 of a line"},
-		{"a block changed", "f:" + add + ";f:" + neg, "f:" + imul + ";f:" + neg, "f: block changed"},
-		{"a block inserted", "f:" + add, "f:" + imul + ";f:" + add, "f: new block"},
-		{"a block taken out", "f:" + imul + ";f:" + add, "f:" + add, "f: block gone"},
-		{"a block split", "f:" + add + ";f:" + neg, "f:" + imul + ";f:" + imul + ";f:" + neg, "f: block changed to 2 blocks"},
-		{"a function came and one went", "f:" + add, "g:" + add, "f: block gone; g: new block"},
-		{"a loop and a block are not confused", "f:" + add + ";f@0:" + loop, "f@0:" + loop + ";f:" + imul, "f: block changed"},
-		{"a loop unrolled", "f@0:" + loop, "f@0:" + unrolled, "f: loop changed, 4 iterations at once"},
-		{"and rolled up", "f@0:" + unrolled, "f@0:" + loop, "f: loop changed, 1/4 of an iteration at once"},
-		{"a loop changed", "f@0:" + loop, "f@0:" + slower, "f: loop changed"},
-		{"a loop with a check more", "f@0:" + loop, "f@0^:" + guard + ";f@8^:" + guarded, "f: loop changed"},
-		{"and one less", "f@0^:" + guard + ";f@8^:" + guarded, "f@0:" + loop, "f: loop changed"},
-		{"beside another loop", "f@0:" + loop + ";f@64:" + other, "f@0^:" + guard + ";f@8^:" + guarded + ";f@64:" + other, "f: loop changed"},
-		{"both have a loop of two blocks", "f@0^:" + guard + ";f@8^:" + guarded, "f@0^:" + guard + ";f@8^:" + guarded + ";f:" + add, "f: new block"},
-		{"two ways through", "f@0:" + loop, "f@0^:39c1 0f8e02000000;f@8^:" + guarded, "f: loop gone; f: new 2 blocks"},
-		{"an exit without an opposite", "f@0:" + loop, "f@0^:39c1 e370 90909090;f@8^:" + guarded, "f: loop gone; f: new 2 blocks"},
-		{"an exit that a linker fills in", "f@0:" + loop, "f@0^:39c1 0f8e00000000;f@8^:" + guarded, "f: loop changed"},
-		{"a gap in the loop", "f@0:" + loop, "f@0^:" + guard + ";f@16^:" + guarded, "f: loop gone; f: new 2 blocks"},
-		{"no way through", "f@0:" + loop, "f@0^:39c1 e900010000 90;f@8^:" + guarded, "f: loop gone; f: new 2 blocks"},
-		{"eight blocks", "f@0:" + loop, "f@0^:" + guard + ";" + nops(8, 6) + "f@14^:" + strings.Replace(guarded, "75ec", "75e6", 1), "f: loop changed"},
-		{"nine blocks", "f@0:" + loop, "f@0^:" + guard + ";" + nops(8, 7) + "f@15^:" + strings.Replace(guarded, "75ec", "75e5", 1), "f: loop gone; f: new 9 blocks"},
-		{"rip-relative operands move", "f:488b0510000000", "f:488b0520000000", "1 equal"},
-		{"branches reach further", "f:4839c8 7510", "f:4839c8 0f8500010000", "1 equal"},
-		{"and the other way", "f:4839c8 7510", "f:4839c8 7410", "f: block changed"},
-	} {
-		functions, equal := Match(build(t, c.base), build(t, c.head))
+	for _, row := range require.Table(t, "match.txt") {
+		name, base, head, want := row[0], row[1], row[2], row[3]
+		functions, equal := Match(build(t, base), build(t, head))
 		var got []string
 		for _, f := range functions {
 			for _, x := range f.Changes {
@@ -98,16 +71,8 @@ func TestMatch(t *testing.T) {
 		if equal > 0 && len(functions) == 0 {
 			got = append(got, fmt.Sprintf("%d equal", equal))
 		}
-		require.Equal(t, c.name, c.want, strings.Join(got, "; "))
+		require.Equal(t, name, want, strings.Join(got, "; "))
 	}
-}
-
-// nops are blocks of a byte in a loop.
-func nops(at, n int) (text string) {
-	for i := range n {
-		text += fmt.Sprintf("f@%d^:90;", at+i)
-	}
-	return text
 }
 
 // TestStay: the exits of a loop of several blocks that would be taken are inverted, in either form of the branch.
@@ -185,25 +150,25 @@ func TestVerdicts(t *testing.T) {
 		m                machine
 		want             Verdict
 	}{
-		{"slower", "f:" + add, "f:" + imul, machine{noise: 0.005}, Slower},
-		{"faster", "f:" + imul, "f:" + add, machine{noise: 0.005}, Faster},
-		{"as fast", "f:" + add, "f:" + neg, machine{noise: 0.005}, Same},
-		{"too noisy to tell", "f:" + add, "f:" + neg, machine{noise: 0.3}, Unclear},
-		{"new", "f:" + add, "f:" + add + ";f:" + imul, machine{}, Listed},
-		{"unrolled", "f@0:" + loop, "f@0:" + unrolled, machine{}, Faster}, // 6 cycles of four for 3 of one
-		{"a loop that became slower", "f@0:" + loop, "f@0:" + slower, machine{noise: 0.005}, Slower},
-		{"a loop with a check more", "f@0:" + loop, "f@0^:" + guard + ";f@8^:" + guarded, machine{noise: 0.005}, Slower},
-		{"of which no row can be measured", "f@0:" + loop, "f@0^:" + guard + ";f@8^:" + guarded, machine{alias: "jle .+0xa"}, Listed}, // its blocks by themselves are more than one
-		{"moved and as fast", "f@0:" + loop, "f@16:" + loop, machine{noise: 0.005}, Same},
-		{"moved and slower", "f@0:" + loop, "f@32:" + loop, machine{noise: 0.005, place: atLine}, Layout},
-		{"slower code outside a loop that changed too", "f@0:" + loop + ";f:" + add, "f@0:" + unrolled + ";f:" + imul, machine{}, Faster},
-		{"and with the loop as it was", "f@0:" + loop + ";f:" + add, "f@0:" + loop + ";f:" + imul, machine{}, Slower},
-		{"a loop changed that now crosses a line", "f@0:" + loop, "f@32:" + other, machine{noise: 0.005, place: atLine}, Layout},
-		{"and that crosses one no more", "f@32:" + loop, "f@0:" + other, machine{noise: 0.005, place: atLine}, Same},
-		{"slower beside what cannot be measured", "f:" + add + ";f:4829c8", "f:" + imul + ";f:4829c9", machine{alias: "sub"}, Slower},
+		{"slower", "f:add", "f:imul", machine{noise: 0.005}, Slower},
+		{"faster", "f:imul", "f:add", machine{noise: 0.005}, Faster},
+		{"as fast", "f:add", "f:neg", machine{noise: 0.005}, Same},
+		{"too noisy to tell", "f:add", "f:neg", machine{noise: 0.3}, Unclear},
+		{"new", "f:add", "f:add;f:imul", machine{}, Listed},
+		{"unrolled", "f@0:loop", "f@0:unrolled", machine{}, Faster}, // 6 cycles of four for 3 of one
+		{"a loop that became slower", "f@0:loop", "f@0:slower", machine{noise: 0.005}, Slower},
+		{"a loop with a check more", "f@0:loop", "f@0^:guard;f@8^:guarded", machine{noise: 0.005}, Slower},
+		{"of which no row can be measured", "f@0:loop", "f@0^:guard;f@8^:guarded", machine{alias: "jle .+0xa"}, Listed}, // its blocks by themselves are more than one
+		{"moved and as fast", "f@0:loop", "f@16:loop", machine{noise: 0.005}, Same},
+		{"moved and slower", "f@0:loop", "f@32:loop", machine{noise: 0.005, place: atLine}, Layout},
+		{"slower code outside a loop that changed too", "f@0:loop;f:add", "f@0:unrolled;f:imul", machine{}, Faster},
+		{"and with the loop as it was", "f@0:loop;f:add", "f@0:loop;f:imul", machine{}, Slower},
+		{"a loop changed that now crosses a line", "f@0:loop", "f@32:other", machine{noise: 0.005, place: atLine}, Layout},
+		{"and that crosses one no more", "f@32:loop", "f@0:other", machine{noise: 0.005, place: atLine}, Same},
+		{"slower beside what cannot be measured", "f:add;f:4829c8", "f:imul;f:4829c9", machine{alias: "sub"}, Slower},
 		{"and alone", "f:4829c8", "f:4829c9", machine{alias: "sub"}, Unknown},
-		{"busy for a while", "f:" + add, "f:" + imul, machine{busy: 3}, Slower},
-		{"busy all the time", "f:" + add, "f:" + imul, machine{busy: 1 << 30}, Unknown},
+		{"busy for a while", "f:add", "f:imul", machine{busy: 3}, Slower},
+		{"busy all the time", "f:add", "f:imul", machine{busy: 1 << 30}, Unknown},
 	} {
 		functions := run(t, &c.m, c.base, c.head, Options{})
 		require.Equal(t, c.name, c.want, functions[0].Verdict(0.03))
@@ -214,8 +179,8 @@ func TestVerdicts(t *testing.T) {
 func TestNoFalseAlarms(t *testing.T) {
 	var base, head strings.Builder
 	for i := range 50 {
-		fmt.Fprintf(&base, "f%d:%s;", i, add)
-		fmt.Fprintf(&head, "f%d:%s;", i, neg)
+		fmt.Fprintf(&base, "f%d:add;", i)
+		fmt.Fprintf(&head, "f%d:neg;", i)
 	}
 	for n := range 40 {
 		functions, _ := Match(build(t, base.String()), build(t, head.String()))
@@ -232,9 +197,9 @@ func TestNoFalseAlarms(t *testing.T) {
 // TestMissing: a function is not the same by its counts if much of what changed could not be measured.
 func TestMissing(t *testing.T) {
 	for count, want := range map[float64]Verdict{2: Same, 4: Unclear} { // of 100, with a threshold of 3 %
-		base := build(t, "f:"+add+";f:4829c8")
+		base := build(t, "f:add;f:4829c8")
 		base[0].Count, base[1].Count = 100-count, count
-		functions, _ := Match(base, build(t, "f:"+neg+";f:4829c9"))
+		functions, _ := Match(base, build(t, "f:neg;f:4829c9"))
 		m := &machine{random: rand.New(rand.NewPCG(1, 2)), alias: "sub"}
 		require.NoError(t, Run(context.Background(), m, functions, Options{Threshold: 0.03, Layouts: 4, Weighted: true}))
 		require.Equal(t, "verdict", want, functions[0].Verdict(0.03))
@@ -251,9 +216,9 @@ func TestCost(t *testing.T) {
 		{1, 1000, Same},
 		{1000, 1, Slower},
 	} {
-		base := build(t, "f:"+add+";f:"+neg)
+		base := build(t, "f:add;f:neg")
 		base[0].Count, base[1].Count = c.cold, c.hot
-		functions, _ := Match(base, build(t, "f:"+imul+";f:"+neg))
+		functions, _ := Match(base, build(t, "f:imul;f:neg"))
 		m := &machine{random: rand.New(rand.NewPCG(1, 2))}
 		require.NoError(t, Run(context.Background(), m, functions, Options{Threshold: 0.03, Layouts: 4, Weighted: true}))
 		require.Equal(t, "verdict", c.want, functions[0].Verdict(0.03))
@@ -264,8 +229,8 @@ func TestCost(t *testing.T) {
 
 // TestCostOfJoined: a loop of several blocks that both builds have costs what the row takes that stays within it.
 func TestCostOfJoined(t *testing.T) {
-	const both = "f@0^:" + guard + ";f@8^:" + guarded
-	base := build(t, both+";f@64:"+loop)
+	const both = "f@0^:guard;f@8^:guarded"
+	base := build(t, both+";f@64:loop")
 	base[0].Count = 10
 	functions, _ := Match(base, build(t, both))
 	staying := profiling(func(b profiler.Block) profiler.Result {
