@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
@@ -13,12 +12,9 @@ func decode(t *testing.T, digits string) []asm.Inst {
 	return require.Get(asm.Decode(require.Hex(t, digits)))(t)
 }
 
-func texts(t *testing.T, code []byte) (list []string) {
+func text(t *testing.T, code []byte) string {
 	t.Helper()
-	for _, in := range require.Get(asm.Decode(code))(t) {
-		list = append(list, in.Text())
-	}
-	return list
+	return asm.Text(require.Get(asm.Decode(code))(t))
 }
 
 func TestApply(t *testing.T) {
@@ -26,15 +22,15 @@ func TestApply(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change Change
-		want   []string
+		want   string
 	}{
-		{"nothing", Change{}, []string{"add rax, rcx", "mov rcx, qword ptr [rip+0x10]", "add rdx, rcx"}},
-		{"left out", Change{Replace: map[int][]byte{0: nil}}, []string{"mov rcx, qword ptr [rip+0x13]", "add rdx, rcx"}},
-		{"replaced", Change{Replace: map[int][]byte{0: Nop(1)}}, []string{"nop", "mov rcx, qword ptr [rip+0x12]", "add rdx, rcx"}},
+		{"nothing", Change{}, "add rax, rcx; mov rcx, qword ptr [rip+0x10]; add rdx, rcx"},
+		{"left out", Change{Replace: map[int][]byte{0: nil}}, "mov rcx, qword ptr [rip+0x13]; add rdx, rcx"},
+		{"replaced", Change{Replace: map[int][]byte{0: Nop(1)}}, "nop; mov rcx, qword ptr [rip+0x12]; add rdx, rcx"},
 		{"in front", Change{Before: map[int][][]byte{1: {Nop(1), Nop(1)}}},
-			[]string{"add rax, rcx", "nop", "nop", "mov rcx, qword ptr [rip+0xe]", "add rdx, rcx"}},
+			"add rax, rcx; nop; nop; mov rcx, qword ptr [rip+0xe]; add rdx, rcx"},
 	} {
-		require.Equal(t, c.name, c.want, texts(t, c.change.Apply(insts)))
+		require.Equal(t, c.name, c.want, text(t, c.change.Apply(insts)))
 	}
 	// rip-relative operands keep their target wherever they end up
 	code := Change{Copies: 3, Spread: [][]byte{Nop(1), Nop(8), Nop(1)}}.Apply(insts)
@@ -51,27 +47,12 @@ func TestApply(t *testing.T) {
 
 // TestStore: a store writes the bytes that the instruction loads.
 func TestStore(t *testing.T) {
-	for _, c := range []struct {
-		hex, want string
-	}{
-		{"488b0b", "mov qword ptr [rbx+0x80], r9"},
-		{"8b4c8b10", "mov dword ptr [rbx+rcx*4+0x90], r9d"},
-		{"0fb60c24", "mov byte ptr [rsp+0x80], r9b"},
-		{"660301", "mov word ptr [rcx+0x80], r9w"},
-		{"4b8b0ce3", "mov qword ptr [r11+r12*8+0x80], r9"},
-		{"8b0c2500100000", "mov dword ptr [0x1080], r9d"},
-		{"64488b042528000000", "mov qword ptr fs:[0xa8], r9"},
-		{"0f5803", "vmovups xmmword ptr [rbx+0x80], xmm10"},
-		{"c4c17c580424", "vmovups ymmword ptr [r12+0x80], ymm10"},
-		{"488b0d10000000", ""}, // relative to rip
-		{"f348a5", ""},
-		{"678b0b", ""},
-	} {
-		in := decode(t, c.hex)[0]
+	for _, row := range require.Table(t, "stores.txt") {
+		in := decode(t, row[0])[0]
 		got := ""
 		if code, ok := storeTo(&in, &in.Mem[0], 9, 10, 0x80); ok {
-			got = strings.Join(texts(t, code), "; ")
+			got = text(t, code)
 		}
-		require.Equal(t, in.Text(), c.want, got)
+		require.Equal(t, in.Text(), row[1], got)
 	}
 }

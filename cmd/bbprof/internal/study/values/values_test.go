@@ -26,35 +26,18 @@ func decode(t *testing.T, text string) ([]byte, []asm.Inst) {
 // TestInputs: what a block reads before it writes it, what each is, and what the block becomes so that its inputs are
 // put back; an input with a star fades.
 func TestInputs(t *testing.T) {
-	for _, c := range []struct{ name, code, inputs, becomes, moves string }{
-		{"imul rax, rbx", "480fafc3", "rax data, rbx data", "and rax, 0x0; or rax, rcx; imul rax, rbx", "mov rax, rcx; imul rax, rbx"},
-		{"written first", "31c0 4801d8", "rbx data", "xor eax, eax; add rax, rbx", ""}, // the idiom reads nothing
-		{"mov eax, ebx", "89d8", "rbx data", "mov eax, ebx", ""},
-		{"mov al, bl keeps the rest", "88d8", "rax data, rbx data", "and rax, 0x0; or rax, rcx; mov al, bl", ""},
-		{"adc rax, rbx", "4811d8", "rax data, rbx data, cf data", "and rax, 0x0; or rax, rcx; bt rdx, 0x0; adc rax, rbx", "mov rax, rcx; bt rdx, 0x0; adc rax, rbx"},
-		{"setz al: another flag stays", "0f94c0 4801d8", "rax data, rbx data, zf* data", "and rax, 0x0; or rax, rcx; sete al; add rax, rbx", ""},
-		{"mov rax, [rsi+rcx*8]", "488b04ce", "rcx pointer, rsi pointer, [0xa3d70600] data", "mov rax, qword ptr [rsi+rcx*8]", ""},
-		{"add [rbx], rax: memory fades", "480103", "rax data, rbx pointer, [0x12345600]* data", "add qword ptr [rbx], rax", ""},
-		{"a store feeds the load", "488903 488b0b", "rax data, rbx pointer", "mov qword ptr [rbx], rax; mov rcx, qword ptr [rbx]", ""},
-		{"rep movsb", "f3a4", "rcx count, rsi pointer, rdi pointer", "rep movs byte ptr [rdi], byte ptr [rsi]", ""},
-		{"mulsd xmm0, xmm1", "f20f59c1", "xmm0 data, xmm1 data", "andps xmm0, xmm2; orps xmm0, xmm3; mulsd xmm0, xmm1", "movaps xmm0, xmm3; mulsd xmm0, xmm1"},
-		{"vpaddd ymm0, ymm0, ymm1", "c5fdfec1", "ymm0 data, ymm1 data", "vandps ymm0, ymm0, ymm2; vorps ymm0, ymm0, ymm3; vpaddd ymm0, ymm0, ymm1",
-			"vmovaps ymm0, ymm3; vpaddd ymm0, ymm0, ymm1"},
-		{"vpaddd zmm0, zmm0, zmm1", "62f17d48fec1", "zmm0 data, zmm1 data",
-			"vpandq zmm0, zmm0, zmm2; vporq zmm0, zmm0, zmm3; vpaddd zmm0, zmm0, zmm1", "vmovaps zmm0, zmm3; vpaddd zmm0, zmm0, zmm1"},
-		{"1: add rax, rbx; dec rcx; jnz 1b stays a loop", "4801d8 48ffc9 75f8", "rax* data, rcx* data, rbx data", "add rax, rbx; dec rcx; jne .-0x8", ""},
-	} {
-		code, insts := decode(t, c.code)
+	for _, row := range require.Table(t, "inputs.txt") {
+		code, insts := decode(t, row[1])
 		inputs := inputsOf(insts, initial.Paper(), 0)
 		becomes := refresh(code, insts, inputs, true)
 		var got []string
 		for _, in := range inputs {
 			got = append(got, in.Name+map[bool]string{true: "*"}[in.Fading]+" "+string(in.Role))
 		}
-		require.Equal(t, c.name+": inputs", c.inputs, strings.Join(got, ", "))
-		require.Equal(t, c.name+": becomes", c.becomes, asm.Text(require.Get(asm.Decode(becomes.dependent))(t)))
-		if c.moves != "" {
-			require.Equal(t, c.name+": without waiting", c.moves, asm.Text(require.Get(asm.Decode(becomes.independent))(t)))
+		require.Equal(t, row[0]+": inputs", row[2], strings.Join(got, ", "))
+		require.Equal(t, row[0]+": becomes", row[3], asm.Text(require.Get(asm.Decode(becomes.dependent))(t)))
+		if len(row) > 4 {
+			require.Equal(t, row[0]+": without waiting", row[4], asm.Text(require.Get(asm.Decode(becomes.independent))(t)))
 		}
 	}
 }
