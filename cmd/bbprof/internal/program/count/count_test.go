@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -127,39 +128,47 @@ var signalling = tinyelf.Asm(
 
 // TestKnownPrograms counts programs whose every instruction is known.
 func TestKnownPrograms(t *testing.T) {
-	for _, c := range []struct {
+	type program struct {
 		name string
 		code []byte
 		at   int
 		want []uint64
-	}{
-		{"two nops", straight, fAt, []uint64{3}},
-		{"a loop of 1", looping(1), fAt, []uint64{4}},
-		{"a loop of 200", looping(200), fAt, []uint64{402}},
-		{"a jump to itself", // every iteration counts, unlike a rep's: mov ecx,9; loop $; ret
-			calling("\xb9\x09\x00\x00\x00", "\xe2\xfe", "\xc3"), fAt, []uint64{11}},
-		{"rep stosb, 100 rounds", // mov ecx,100; lea rdi,[rsp-0x80]; rep stosb; ret
-			calling("\xb9\x64\x00\x00\x00", "\x48\x8d\x7c\x24\x80", "\xf3\xaa", "\xc3"), fAt, []uint64{4}},
-		{"rep stosb, none", // xor ecx,ecx; rep stosb; ret
-			calling("\x31\xc9", "\xf3\xaa", "\xc3"), fAt, []uint64{3}},
-		{"repe cmpsq that ends early", // mov ecx,7; lea rsi,[rsp]; lea rdi,[rsp-8]; repe cmpsq; ret
-			calling("\xb9\x07\x00\x00\x00", "\x48\x8d\x34\x24", "\x48\x8d\x7c\x24\xf8", "\xf3\x48\xa7", "\xc3"), fAt, []uint64{5}},
-		{"a system call", // mov eax,39 (getpid); syscall; ret
-			calling("\xb8\x27\x00\x00\x00", "\x0f\x05", "\xc3"), fAt, []uint64{3}},
-		{"a signal to itself, with a handler", // includes the handler's nop, ret and return to the kernel
-			signalling, 63, []uint64{7 + 2 + 2}},
-		{"callees in", // call g; ret; g: nop; ret
-			calling("\xe8\x01\x00\x00\x00", "\xc3", "\x90", "\xc3"), fAt, []uint64{4}},
-		{"a tail call", // jmp g; g: nop; ret
-			calling("\xeb\x00", "\x90", "\xc3"), fAt, []uint64{3}},
-		{"a return that frees its arguments", // ret 0, as pascal functions without arguments have it
-			calling("\x90", "\xc2\x00\x00"), fAt, []uint64{2}},
+	}
+	programs := []program{
+		{"a signal to itself, with a handler", signalling, 63, []uint64{7 + 2 + 2}}, // includes the handler's nop, ret and return to the kernel
 		{"recursion that returns to the same place", recursive, recursiveAt, []uint64{13}},
 		{"three calls", three, threeAt, []uint64{7, 5, 3}},
-	} {
+	}
+	for _, row := range require.Table(t, "known.txt") {
+		want := require.Get(strconv.ParseUint(row[2], 10, 64))(t)
+		programs = append(programs, program{row[0], calling(string(require.Hex(t, row[1]))), fAt, []uint64{want}})
+	}
+	for _, c := range programs {
 		t.Run(c.name, func(t *testing.T) {
 			byAll(t, made(t, c.code, c.at), "f", false, c.want, "")
 		})
+	}
+}
+
+// TestCopies: what runs in copies counts as by steps, and millions of instructions take no longer than thousands.
+func TestCopies(t *testing.T) {
+	var libraries []string
+	for _, flag := range []string{"-DFIRST", "-DOTHER"} { // they are loaded at the same place
+		libraries = append(libraries, require.Compiled(t, "testdata/later.c", "-O1", "-shared", "-fPIC", flag))
+	}
+	for _, flags := range [][]string{{}, {"-no-pie", "-O2"}} {
+		path := require.Compiled(t, "testdata/library.c", append([]string{"-O1", "-fno-builtin", "-Wl,--no-as-needed", "-lm", "-ldl"}, flags...)...)
+		for name, calls := range map[string]int{"work": 1, "down": All, "compare": 10} {
+			require.Get(try(t, command(t, path, libraries...), name, Options{Calls: calls}))(t)
+		}
+	}
+	sums := require.Compiled(t, "../../../../../testdata/programs/sums.c", "-O0")
+	at := func(n string) Result {
+		return require.Get(try(t, command(t, sums, n), "product", Options{Method: Copy}))(t)
+	}
+	few, more, most := at("1000"), at("2000"), at("1001000")
+	if each := more.Instructions - few.Instructions; most.Instructions != few.Instructions+1_000*each || few.Method != Step || most.Method != Copy {
+		t.Errorf("%+v, %+v, %+v", few, more, most)
 	}
 }
 

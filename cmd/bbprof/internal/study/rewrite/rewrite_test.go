@@ -56,3 +56,18 @@ func TestStore(t *testing.T) {
 		require.Equal(t, in.Text(), row[1], got)
 	}
 }
+
+func TestEncode(t *testing.T) {
+	for want, code := range map[string][]byte{
+		"lea r15, [r9]":        Encode("lea r64, m", Pointer(9, 0), 15, 0),
+		"lea rcx, [r12+0x8]":   Encode("lea r64, m", Pointer(12, 8), 1, 0),
+		"test rcx, r9":         Encode("test r64, r64", asm.Address{}, 1, 9),
+		"movaps xmm9, xmm10":   MovVector(9, 10, asm.State{}),
+		"vmovaps xmm1, xmm10":  MovVector(1, 10, asm.State{VEX: true}),
+		"vmovaps ymm9, ymm1":   MovVector(9, 1, asm.State{VEX: true, VectorBits: 256}),
+		"vmovaps zmm9, zmm1":   MovVector(9, 1, asm.State{VEX: true, VectorBits: 512}),
+		"vmovaps ymm17, ymm30": MovVector(17, 30, asm.State{VEX: true, VectorBits: 256}),
+	} {
+		require.Equal(t, "code", want, text(t, code))
+	}
+}
