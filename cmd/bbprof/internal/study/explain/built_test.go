@@ -92,18 +92,18 @@ type asking struct {
 	setup profiler.Setup
 }
 
-// asks are what a cause costs that any block may have.
-var asks = map[string]func(asking) float64{
-	"frame sharing": func(a asking) float64 {
+// asks are what a cause costs that any block may have, at least and at most.
+var asks = map[string]func(asking) (least, most float64){
+	"frame sharing": func(a asking) (least, most float64) {
 		return a.without(a.code, func(s *profiler.Setup) { s.Frames = FramesEach })
 	},
-	"subnormals": func(a asking) float64 {
+	"subnormals": func(a asking) (least, most float64) {
 		return a.without(a.code, func(s *profiler.Setup) { s.NoFTZ, s.Init.MXCSR = false, initial.Paper().MXCSR })
 	},
-	"code alignment": func(a asking) float64 {
+	"code alignment": func(a asking) (least, most float64) {
 		return a.spread(16, 0, func(q question, n int) profiler.Setup { return q.at(4*n, leastNops) }, cycles)
 	},
-	"rename phase": func(a asking) float64 { // as explain looks at layouts: see differ
+	"rename phase": func(a asking) (least, most float64) { // of one slow phase explain need not say anything: see differ
 		return a.spread(host.Detect().DispatchWidth, 1, func(q question, n int) profiler.Setup { return q.at(0, leastNops+n) }, firstPhase)
 	},
 }
@@ -122,39 +122,41 @@ func (a asking) median(code []byte, s profiler.Setup, of func(profiler.Result) f
 func cycles(r profiler.Result) float64 { return r.Cycles }
 
 // without is the share by which other code or another set-up differs.
-func (a asking) without(code []byte, change func(*profiler.Setup)) float64 {
+func (a asking) without(code []byte, change func(*profiler.Setup)) (share, same float64) {
 	other, init := a.setup, *a.setup.Init
 	other.Init = &init
 	if change != nil {
 		change(&other)
 	}
 	with, without := a.median(a.code, a.setup, cycles), a.median(code, other, cycles)
-	return math.Abs(with-without) / min(with, without)
+	share = math.Abs(with-without) / min(with, without)
+	return share, share
 }
 
-// spread is the share by which the slowest of some set-ups differs from the fastest, without so many at either end.
-func (a asking) spread(n, cut int, at func(q question, n int) profiler.Setup, of func(profiler.Result) float64) float64 {
+// spread is the share by which the slowest of some set-ups differs from the fastest: without so many at either end, and
+// of all.
+func (a asking) spread(n, cut int, at func(q question, n int) profiler.Setup, of func(profiler.Result) float64) (least, most float64) {
 	var all []float64
 	for i := range n {
 		all = append(all, a.median(a.code, at(question{setup: a.setup}, i), of))
 	}
 	if slices.Sort(all); n == 0 {
-		return 0
+		return 0, math.Inf(1)
 	}
-	return all[n-1-cut]/all[cut] - 1
+	return all[n-1-cut]/all[cut] - 1, all[n-1]/all[0] - 1
 }
 
-// wrong says what is wrong with an outcome where the cause costs so much.
-func (a asking) wrong(f experiment.Finding, cost float64) string {
-	a.t.Logf("%s costs %.1f %%: %s", f.Hypothesis, 100*cost, f.Outcome)
+// wrong says what is wrong with an outcome where the cause costs at least and at most so much.
+func (a asking) wrong(f experiment.Finding, least, most float64) string {
+	a.t.Logf("%s costs %.1f to %.1f %%: %s", f.Hypothesis, 100*least, 100*most, f.Outcome)
 	named := f.Outcome == stat.Confirmed
 	switch {
-	case named && cost > mayNotName, !named && (cost < mustName || f.Outcome == experiment.Untested):
+	case named && most > mayNotName, !named && (least < mustName || f.Outcome == experiment.Untested):
 		return ""
 	case f.Outcome == stat.Unclear:
 		require.Skip(a.t, require.Idle, "the core was too busy to tell whether %s costs anything", f.Hypothesis)
 	}
-	return fmt.Sprintf("it costs %.1f %%, and %+v; ", 100*cost, f)
+	return fmt.Sprintf("it costs %.1f to %.1f %%, and %+v; ", 100*least, 100*most, f)
 }
 
 // start gives a profiler and the set-up that blocks have unless they say otherwise.
@@ -178,7 +180,9 @@ func TestBuilt(t *testing.T) {
 			}
 			ask := asks[b.cause]
 			if b.partner != "" || b.without != nil {
-				ask = func(a asking) float64 { return a.without(require.Hex(t, cmp.Or(b.partner, b.hex)), b.without) }
+				ask = func(a asking) (least, most float64) {
+					return a.without(require.Hex(t, cmp.Or(b.partner, b.hex)), b.without)
+				}
 			}
 			require.AtMost(t, 1, 2, func() string {
 				f := only(a, b.cause)
@@ -189,7 +193,8 @@ func TestBuilt(t *testing.T) {
 				case ask == nil || !tested:
 					return fmt.Sprintf("%+v", f)
 				}
-				return a.wrong(f, ask(a))
+				least, most := ask(a)
+				return a.wrong(f, least, most)
 			})
 		})
 	}
@@ -210,7 +215,8 @@ func TestNothingBuilt(t *testing.T) {
 			require.AtMost(t, 1, 2, func() (wrong string) {
 				for _, f := range findings(a, plan(0)) {
 					if ask := asks[f.Hypothesis]; ask != nil {
-						wrong += a.wrong(f, ask(a))
+						least, most := ask(a)
+						wrong += a.wrong(f, least, most)
 					} else if f.Outcome == stat.Confirmed && f.Hypothesis != "operand values" { // which cost what they do
 						wrong += fmt.Sprintf("%+v is named; ", f)
 					}
@@ -239,5 +245,5 @@ func only(a asking, cause string) experiment.Finding {
 			hypotheses = all[i : i+1]
 		}
 	}
-	return findings(a, experiment.Plan{Rounds: 5})[0]
+	return findings(a, plan(0))[0]
 }
