@@ -2,6 +2,7 @@ package require
 
 import (
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,6 +49,26 @@ func Fails(t testing.TB, what any, err error, says string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("%v: error %v, want it to say %q", what, err, says)
+	}
+}
+
+// Says fails a test unless the error is an E whose text has all of the words. Without words any error will do, and none.
+func Says[E error](t testing.TB, err error, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if _, ok := errors.AsType[E](err); !ok || !strings.Contains(err.Error(), w) {
+			t.Errorf("%v (%T), want a %T that says %q", err, err, *new(E), w)
+		}
+	}
+}
+
+// NoChildren fails a test that leaves children of this process.
+func NoChildren(t testing.TB) {
+	t.Helper()
+	for _, list := range Get(filepath.Glob("/proc/self/task/*/children"))(t) { // a child is listed with the thread that forked it
+		if children, _ := os.ReadFile(list); len(children) > 0 {
+			t.Errorf("left behind: %s", children)
+		}
 	}
 }
 

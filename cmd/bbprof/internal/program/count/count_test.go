@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -53,16 +52,6 @@ func try(t *testing.T, c launch.Command, name string, o Options) (Result, error)
 		}
 	}
 	return r, err
-}
-
-// blames requires a *launch.Error that contains all of want.
-func blames(t *testing.T, err error, want ...string) {
-	t.Helper()
-	for _, w := range want {
-		if bad := (*launch.Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), w) {
-			t.Errorf("%v (%T), want %q", err, err, w)
-		}
-	}
 }
 
 // byAll counts all calls by all methods. The scripted counter tells only how many calls there are.
@@ -282,7 +271,7 @@ func TestLimit(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	_, err := try(t, cmd, "f", Options{Limit: 21, Method: Step})
-	blames(t, err, "more than 21 instructions", "-limit")
+	require.Says[*launch.Error](t, err, "more than 21 instructions", "-limit")
 }
 
 // TestStepped: progress is reported over all calls.
@@ -359,24 +348,13 @@ func TestBadPrograms(t *testing.T) {
 			for ; c.want == nil && err != nil && c.o.Timeout > 0 && c.o.Timeout < time.Minute; c.o.Timeout *= 4 {
 				r, err = try(t, cmd, "f", c.o)
 			}
-			blames(t, err, c.want...)
+			require.Says[*launch.Error](t, err, c.want...)
 			if c.want == nil && (err != nil || !slices.Equal(counts(r), c.counts) || !strings.Contains(strings.Join(r.Notes, "\n"), c.note)) {
 				t.Errorf("%+v, %v; want %v and a note of %q", r, err, c.counts, c.note)
 			}
 		})
 	}
-	nobodyLeft(t)
-}
-
-// nobodyLeft requires that this process has no children.
-func nobodyLeft(t *testing.T) {
-	t.Helper()
-	files, _ := filepath.Glob("/proc/self/task/*/children")
-	for _, f := range files {
-		if children, _ := os.ReadFile(f); len(children) > 0 {
-			t.Errorf("left behind: %s", children)
-		}
-	}
+	require.NoChildren(t)
 }
 
 // TestCancel: a cancelled count ends with the context's error.
@@ -413,7 +391,7 @@ func TestLoadedLater(t *testing.T) {
 		t.Errorf("%+v, then %+v", r, more)
 	}
 	_, err := try(t, c, "liblater.so.1:nothing", Options{})
-	blames(t, err, "it loaded no shared library liblater.so.1 with a function nothing")
+	require.Says[*launch.Error](t, err, "it loaded no shared library liblater.so.1 with a function nothing")
 	plain := command(t, require.Compiled(t, "testdata/untyped.s"))
 	require.Equal(t, "of a function without a type", []uint64{22}, counts(require.Get(try(t, plain, "plain", Options{}))(t)))
 }
@@ -450,7 +428,7 @@ func TestOddPrograms(t *testing.T) {
 			}
 		})
 	}
-	nobodyLeft(t)
+	require.NoChildren(t)
 }
 
 // TestJIT counts a function that appears as the program runs: see jit.c.
@@ -480,7 +458,7 @@ func TestJIT(t *testing.T) {
 		{"l", "product", []string{"reading memory at 0x0"}},
 	} {
 		_, err := try(t, command(t, path, c.does), c.name, Options{JIT: true, Method: Step})
-		blames(t, err, c.want...)
+		require.Says[*launch.Error](t, err, c.want...)
 	}
 }
 

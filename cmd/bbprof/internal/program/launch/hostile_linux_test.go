@@ -74,12 +74,7 @@ func attempt(t *testing.T, words []string, run func(context.Context, launch.Comm
 	if took := time.Since(began); took > 40*giveUpAfter {
 		t.Errorf("it took %v", took)
 	}
-	files, _ := filepath.Glob("/proc/self/task/*/children")
-	for _, f := range files { // whatever it became
-		if b, _ := os.ReadFile(f); len(b) > 0 {
-			t.Errorf("children left behind: %s (%v)", b, err)
-		}
-	}
+	require.NoChildren(t) // whatever they became
 	if left := running(words[0]); len(left) > 0 {
 		t.Errorf("left behind: %q (%v)", left, err)
 		for _, pid := range left {

@@ -61,6 +61,6 @@ func TestLocate(t *testing.T) {
 		if says == nil && (err != nil || at == 0) {
 			t.Errorf("%s: %#x, %v", name, at, err)
 		}
-		is(t, err, says...)
+		require.Says[*Error](t, err, says...)
 	}
 }

@@ -20,16 +20,6 @@ import (
 	"github.com/bbprof/bbprof/internal/tinyelf"
 )
 
-// is requires an *Error that contains all of want.
-func is(t *testing.T, err error, want ...string) {
-	t.Helper()
-	for _, w := range want {
-		if bad := (*Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), w) {
-			t.Errorf("%v (%T), want an *Error that says %q", err, err, w)
-		}
-	}
-}
-
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, mode fs.FileMode, content []byte) string {
@@ -70,10 +60,10 @@ func TestOpen(t *testing.T) {
 		if c.want == nil && (err != nil || e.Path != c.path || e.IsGo) {
 			t.Errorf("%s: %+v, %v", c.name, e, err)
 		}
-		is(t, err, c.want...)
+		require.Says[*Error](t, err, c.want...)
 	}
 	_, err := NewCommand(nil)
-	is(t, err, "none is named")
+	require.Says[*Error](t, err, "none is named")
 }
 
 func TestFind(t *testing.T) {
@@ -90,11 +80,11 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, f, err)
 		}
 		if err != nil {
-			is(t, err, append(says, "prog")...)
+			require.Says[*Error](t, err, append(says, "prog")...)
 		}
 	}
 	_, err := find("prog", "main", nil, nil)
-	is(t, err, "names no function")
+	require.Says[*Error](t, err, "names no function")
 	for _, own := range [][]Function{defined, nil} {
 		if f, err := find("prog", "qsort", own, []string{"qsort"}); err != nil || f != (Function{Name: "qsort", Shared: true}) {
 			t.Errorf("%+v, %v", f, err)
@@ -113,7 +103,7 @@ func TestFunction(t *testing.T) {
 	}
 	stripped := require.Get(Open(tinyelf.Write(t, []byte(tinyelf.Exit(0)))))(t)
 	_, err := stripped.Function("f")
-	is(t, err, "no symbol table", "-s")
+	require.Says[*Error](t, err, "no symbol table", "-s")
 }
 
 func TestWords(t *testing.T) {
@@ -265,7 +255,7 @@ func TestRunFails(t *testing.T) {
 		{hang, by(Control{Timeout: time.Nanosecond}), []string{"did not end within 1ns"}},
 	} {
 		_, err := run(t, c.by, tiny(t, c.code), Setup{StackShift: 16})
-		is(t, err, c.want...)
+		require.Says[*Error](t, err, c.want...)
 	}
 	require.Get(run(t, newRunner(t, Options{AnyStatus: true}), tiny(t, tinyelf.Exit(3)), Setup{}))(t)
 	tcg := func(leaf, _ uint32) (a, b, c, d uint32) { return 0, 0x54474354, 0x43544743, 0x47435447 }
@@ -280,12 +270,7 @@ func TestRunFails(t *testing.T) {
 	if _, err := r.Run(ctx, tiny(t, "\xeb\xfe"), Setup{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	files, _ := filepath.Glob("/proc/self/task/*/children")
-	for _, f := range files {
-		if b, _ := os.ReadFile(f); len(b) > 0 {
-			t.Errorf("left behind: %s", b)
-		}
-	}
+	require.NoChildren(t)
 }
 
 // passedOn is what bbprof passes on of a shell's standard error.

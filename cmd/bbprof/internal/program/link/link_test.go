@@ -22,24 +22,9 @@ import (
 
 func TestCommand(t *testing.T) {
 	v := Variant{Number: 3, Seed: 7, Objects: []string{"c.o", "a.o"}}
-	for _, c := range []struct {
-		words  string
-		preset Preset
-		want   string
-	}{
-		{"gcc -o {out} x.o", None, "gcc -o OUT x.o"},
-		{"ld -z seed={seed},{seed} -o{out}", None, "ld -z seed=7,7 -oOUT"},
-		{"gcc O2/{objects} -o {out}", None, "gcc O2/c.o O2/a.o -o OUT"},
-		{"gcc {objects} -Wl,-Map={objects}.{seed}", None, "gcc c.o a.o -Wl,-Map=c.o.7 -Wl,-Map=a.o.7"},
-		{"gcc -o {out}", Padding, "gcc -o OUT -fuse-ld=lld -BLLD -Wl,--randomize-section-padding=7"},
-		{"/usr/bin/ld.lld-22 -o {out}", Padding, "/usr/bin/ld.lld-22 -o OUT --randomize-section-padding=7"},
-		{"clang -o {out}", Sections, "clang -o OUT -fuse-ld=lld -BLLD -Wl,--shuffle-sections=.text*=7 " +
-			"-Wl,--shuffle-sections=.rodata*=7 -Wl,--shuffle-sections=.data*=7 -Wl,--shuffle-sections=.bss*=7"},
-		{"ld.lld -o {out}", Both, "ld.lld -o OUT --randomize-section-padding=7 --shuffle-sections=.text*=7 " +
-			"--shuffle-sections=.rodata*=7 --shuffle-sections=.data*=7 --shuffle-sections=.bss*=7"},
-	} {
-		got := Recipe{Side: "-a", Words: strings.Fields(c.words), Preset: c.preset}.command(v, "OUT", "LLD")
-		require.Equal(t, c.words, strings.Fields(c.want), got)
+	for _, row := range require.Table(t, "commands.txt") {
+		got := Recipe{Side: "-a", Words: strings.Fields(row[0]), Preset: Preset(row[1])}.command(v, "OUT", "LLD")
+		require.Equal(t, row[0], row[2], strings.Join(got, " "))
 	}
 }
 
@@ -194,10 +179,7 @@ func TestLinkFails(t *testing.T) {
 	} {
 		l := require.Get(NewLinker())(t)
 		_, err := l.Link(context.Background(), Recipe{Side: "-b", Words: strings.Fields(c.words)}, Variants(3, 1, nil), nil, func(int) {})
-		var bad *launch.Error
-		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v (%T), want a *launch.Error with %q", c.words, err, err, c.want)
-		}
+		require.Says[*launch.Error](t, err, c.want)
 		l.Close()
 		if _, err := os.Stat(l.dir); err == nil {
 			t.Errorf("%s is left", l.dir)

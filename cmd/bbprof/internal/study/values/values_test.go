@@ -129,6 +129,9 @@ func TestOutcomes(t *testing.T) {
 			}
 			return profiler.Result{Cycles: 3}
 		}, "rax untried, rsi no effect, [0x12345600] no effect, all untried"},
+		{"nothing can be measured", 0, func(initial.State) profiler.Result {
+			return profiler.Result{Status: profiler.Rejected, Reason: verdict.Unmappable}
+		}, ""},
 	} {
 		p := &core{rand.New(rand.NewPCG(1, 2)), c.noise, c.cycles}
 		s := require.Get(Run(context.Background(), p, profiler.Block{Code: code}, experiment.Plan{Rounds: DefaultRounds, Seed: 1}))(t)
@@ -138,15 +141,4 @@ func TestOutcomes(t *testing.T) {
 		}
 		require.Equal(t, c.name, c.want, strings.Join(got, ", "))
 	}
-}
-
-// TestRejected: a block that cannot be measured has no points.
-func TestRejected(t *testing.T) {
-	code, _ := decode(t, "480faf06")
-	p := &core{rand.New(rand.NewPCG(1, 2)), 0, func(initial.State) profiler.Result {
-		return profiler.Result{Status: profiler.Rejected, Reason: verdict.Unmappable}
-	}}
-	s := require.Get(Run(context.Background(), p, profiler.Block{Code: code}, experiment.Plan{Rounds: 3}))(t)
-	require.Equal(t, "points", 0, len(s.Points))
-	require.Equal(t, "reason", verdict.Unmappable, s.Base.Reason)
 }
