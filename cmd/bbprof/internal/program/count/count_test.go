@@ -145,10 +145,10 @@ func TestCopies(t *testing.T) {
 	for _, flag := range []string{"-DFIRST", "-DOTHER"} { // they are loaded at the same place
 		libraries = append(libraries, require.Compiled(t, "testdata/later.c", "-O1", "-shared", "-fPIC", flag))
 	}
-	for _, flags := range [][]string{{}, {"-no-pie", "-O2"}} {
-		path := require.Compiled(t, "testdata/library.c", append([]string{"-O1", "-fno-builtin", "-Wl,--no-as-needed", "-lm", "-ldl"}, flags...)...)
+	for _, c := range []struct{ flags, args []string }{{[]string{"-pie"}, libraries}, {[]string{"-no-pie", "-O2"}, nil}} {
+		path := require.Compiled(t, "testdata/library.c", append([]string{"-O1", "-fno-builtin", "-Wl,--no-as-needed", "-lm", "-ldl"}, c.flags...)...)
 		for name, calls := range map[string]int{"work": 1, "down": All, "compare": 10} {
-			require.Get(try(t, command(t, path, libraries...), name, Options{Calls: calls}))(t)
+			require.Get(try(t, command(t, path, c.args...), name, Options{Calls: calls}))(t)
 		}
 	}
 	sums := require.Compiled(t, "../../../../../testdata/programs/sums.c", "-O0")

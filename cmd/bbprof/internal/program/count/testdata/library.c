@@ -1,4 +1,4 @@
-/* work() calls itself, the library and through pointers, raises a fault, and loads the two libraries given. */
+/* work() calls itself, the library and through pointers, raises a fault, and loads the two libraries given, if any. */
 #include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
@@ -42,7 +42,7 @@ __attribute__((noinline, noclone)) int work(int n, const char *a, const char *b)
 		case 2: n *= 3; break;
 		case 3: n += strlen(text); break;
 		case 4: n -= 5; break;
-		case 5: n += loaded(i % 2 ? a : b); break;
+		case 5: n += a ? loaded(i % 2 ? a : b) : 0; break;
 		}
 	if (!sigsetjmp(back, 1))
 		*(volatile int *)8 = 1;
