@@ -49,11 +49,10 @@ func aliases(times int, splits float64, load, store trace.Access) trace.Counts {
 
 func free(launch.Setup) float64 { return 0 }
 
+// sizes are those of the environment that move the stack through a page.
+var sizes = launch.Range{To: 4080, Step: 16}.Values()
+
 func TestExplain(t *testing.T) {
-	var sizes []int
-	for n := 0; n < 4096; n += 16 {
-		sizes = append(sizes, n)
-	}
 	stack := func(s launch.Setup) int { return (stackBelow(s.EnvBytes) + s.StackShift) % page }
 	onStack, static := trace.Access{What: "[stack]"}, trace.Access{What: "sink"}
 	block := trace.Access{What: "[heap]", Block: launch.Request{Number: 2, Bytes: 5000}}
@@ -134,10 +133,6 @@ func TestExplain(t *testing.T) {
 
 // TestSlowestSize: other work that slows two of a size's three runs does not make it the slowest.
 func TestSlowestSize(t *testing.T) {
-	var sizes []int
-	for n := 0; n < 4096; n += 16 {
-		sizes = append(sizes, n)
-	}
 	f := &fake{cost: func(s launch.Setup) float64 {
 		if s.EnvBytes == 3280 {
 			return 150

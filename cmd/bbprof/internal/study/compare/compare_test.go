@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -284,46 +283,37 @@ func TestRejections(t *testing.T) {
 	}
 }
 
-// TestIgnore: a difference that is certain but small is none, in the mean as in each layout.
-func TestIgnore(t *testing.T) {
+// TestTooSmall: a difference that is certain is none if it is no larger than what is ignored, in the mean as in each
+// layout, or than what code against itself shows.
+func TestTooSmall(t *testing.T) {
 	var pairs []Pair
 	for i := range 20 {
-		b := 100.3 + 0.01*float64(i%3)
+		b := 101 + 0.01*float64(i%3) // the interval is from 1.006 to 1.013 %
 		pairs = append(pairs, Pair{A: []float64{100, 100.001, 99.999}, B: []float64{b, b + 0.001, b - 0.001}})
 	}
+	ignore := func(least float64) func(*Conclusion) { return func(c *Conclusion) { c.Ignore(least) } }
+	control := func(low, high float64) func(*Conclusion) {
+		return func(c *Conclusion) { c.Control(Conclusion{Low: low, High: high}) }
+	}
 	for _, c := range []struct {
-		least float64
+		name  string
+		than  func(*Conclusion)
 		want  Verdict
-	}{{0, Slower}, {0.3, Slower}, {0.32, Same}, {0.5, Same}} {
+		says  int // layouts that say the same alone
+		bound float64
+	}{
+		{"nothing is ignored", ignore(0), Slower, 0, 1.013},
+		{"less is ignored", ignore(1), Slower, 0, 1.013},
+		{"the interval reaches what is ignored", ignore(1.011), Same, 14, 1.013},
+		{"more is ignored", ignore(1.2), Same, 20, 1.2},
+		{"a control below it", control(-0.5, 0.9), Slower, 0, 1.013},
+		{"a control above it", control(-0.5, 1.2), Same, 0, 1.2},
+		{"a control above it on the other side", control(-1.2, 0.1), Same, 0, 1.2},
+	} {
 		got := require.Get(Paired(pairs, 1))(t)
-		got.Ignore(c.least)
-		require.Equal(t, fmt.Sprintf("above %g %%", c.least), c.want, got.Verdict)
-		if c.want == Same && c.least == 0.5 && got.Says[Same] != len(pairs) {
-			t.Errorf("layouts alone say %v", got.Says)
-		}
-	}
-	got := require.Get(Paired(pairs, 1))(t)
-	if b := got.Bound(); b < 0.3 || b > 0.33 {
-		t.Errorf("no difference above %g %%", b)
-	}
-}
-
-// TestControl: a difference no larger than what code against itself shows is none.
-func TestControl(t *testing.T) {
-	var pairs []Pair
-	for i := range 20 {
-		pairs = append(pairs, Pair{A: []float64{100}, B: []float64{101 + 0.01*float64(i%3)}})
-	}
-	for _, c := range []struct {
-		low, high float64
-		want      Verdict
-		bound     float64
-	}{{-0.5, 0.9, Slower, 1.013}, {-0.5, 1.2, Same, 1.2}, {-1.2, 0.1, Same, 1.2}} {
-		got := require.Get(Paired(pairs, 1))(t)
-		got.Control(Conclusion{Low: c.low, High: c.high})
-		require.Equal(t, fmt.Sprintf("control from %g to %g", c.low, c.high), c.want, got.Verdict)
-		if b := got.Bound(); math.Abs(b-c.bound) > 0.005 {
-			t.Errorf("control from %g to %g: no difference above %g %%, want %g", c.low, c.high, b, c.bound)
-		}
+		c.than(&got)
+		require.Equal(t, c.name, c.want, got.Verdict)
+		require.Equal(t, c.name+": layouts alone", c.says, got.Says[Same])
+		require.Equal(t, c.name+": no difference above", c.bound, got.Bound(), cmpopts.EquateApprox(0, 0.005))
 	}
 }
