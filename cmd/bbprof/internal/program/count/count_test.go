@@ -126,7 +126,6 @@ func TestKnownPrograms(t *testing.T) {
 	programs := []program{
 		{"a signal to itself, with a handler", signalling, 63, []uint64{7 + 2 + 2}}, // includes the handler's nop, ret and return to the kernel
 		{"recursion that returns to the same place", recursive, recursiveAt, []uint64{13}},
-		{"three calls", three, threeAt, []uint64{7, 5, 3}},
 	}
 	for _, row := range require.Table(t, "known.txt") {
 		want := require.Get(strconv.ParseUint(row[2], 10, 64))(t)

@@ -29,28 +29,10 @@ func TestCommand(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	for _, c := range []struct {
-		words   string
-		preset  Preset
-		objects bool
-		want    string // in the error
-	}{
-		{"gcc -o {out} -Wl,x={seed}", None, false, ""},
-		{"gcc -o {out}", Both, false, ""},
-		{"gcc -o {out} {objects}", None, true, ""},
-		{"", Both, false, "-a is empty"},
-		{"/bin/sh -ec ./link.{out}", Both, false, `pass them on, as in sh -c 'cc -o {out} main.o "$@"' sh`},
-		{`sh -c cc"$@">{out} sh`, Both, false, ""},
-		{"sh -c ./link.{out}.{seed}", None, false, ""},
-		{"./link.sh -c {out}", Both, false, ""},
-		{"gcc -o a.out {seed}", None, false, "write {out} there"},
-		{"gcc -o {out}", None, true, "write {objects} there"},
-		{"gcc -o {out} {objects}", Both, false, "-objects does not name them"},
-		{"gcc -o {out}", None, false, "nothing differs between the links of -a"},
-	} {
-		err := Recipe{Side: "-a", Words: strings.Fields(c.words), Preset: c.preset}.Check(c.objects)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v, want %q", c.words, err, c.want)
+	for _, row := range require.Table(t, "checks.txt") {
+		err := Recipe{Side: "-a", Words: strings.Fields(row[0]), Preset: Preset(row[1])}.Check(row[2] == "objects")
+		if want := row[3]; (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", row[0], err, want)
 		}
 	}
 }
