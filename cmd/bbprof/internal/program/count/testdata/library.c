@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int values[100];
+static int values[30];
 static char text[4096];
 static sigjmp_buf back;
 
@@ -28,9 +28,9 @@ __attribute__((noinline, noclone)) int work(int n, const char *a, const char *b)
 	char *to = text;
 	long left = 300;
 
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < 30; i++)
 		values[i] = i * 7919 % 101;
-	qsort(values, 100, sizeof *values, compare);
+	qsort(values, 30, sizeof *values, compare);
 	snprintf(text, sizeof text, "%d %s %g", n, getenv("HOME"), sin(n));
 	memmove(text + 1, text, 4000);
 	free(malloc(n));
