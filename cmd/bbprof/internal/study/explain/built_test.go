@@ -213,7 +213,7 @@ func TestNothingBuilt(t *testing.T) {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			a := asking{t, p.In(t), require.Hex(t, hex), usual}
 			require.AtMost(t, 1, 2, func() (wrong string) {
-				for _, f := range findings(a, plan(0)) {
+				for _, f := range findings(a) {
 					if ask := asks[f.Hypothesis]; ask != nil {
 						least, most := ask(a)
 						wrong += a.wrong(f, least, most)
@@ -227,9 +227,9 @@ func TestNothingBuilt(t *testing.T) {
 	}
 }
 
-func findings(a asking, plan experiment.Plan) []experiment.Finding {
+func findings(a asking) []experiment.Finding {
 	a.t.Helper()
-	e, err := Explain(require.Context(a.t), a.p, a.code, a.setup, plan)
+	e, err := Explain(require.Context(a.t), a.p, a.code, a.setup, plan(0))
 	require.Measure(a.t, err)
 	require.Measure(a.t, e.Base.Err())
 	return e.Findings
@@ -245,5 +245,5 @@ func only(a asking, cause string) experiment.Finding {
 			hypotheses = all[i : i+1]
 		}
 	}
-	return findings(a, plan(0))[0]
+	return findings(a)[0]
 }
