@@ -14,7 +14,7 @@ import (
 type Profiler struct {
 	*profiler.Profiler
 	t      testing.TB
-	waited require.Tries
+	waited *require.Tries
 }
 
 // New gives a Profiler, or skips the test on a machine that cannot measure. A block has half a second, unless the
@@ -27,11 +27,11 @@ func New(t testing.TB, o profiler.Options) *Profiler {
 	p, err := profiler.New(t.Context(), o)
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
-	return &Profiler{Profiler: p, t: t}
+	return &Profiler{p, t, new(require.Tries)}
 }
 
-// In is the profiler for a subtest, which waits for itself.
-func (p *Profiler) In(t testing.TB) *Profiler { return &Profiler{Profiler: p.Profiler, t: t} }
+// In is the profiler for a subtest. All subtests together wait for as long as a test.
+func (p *Profiler) In(t testing.TB) *Profiler { return &Profiler{p.Profiler, t, p.waited} }
 
 func (p *Profiler) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
 	p.t.Helper()
