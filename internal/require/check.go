@@ -52,8 +52,8 @@ func Fails(t testing.TB, what any, err error, says string) {
 	}
 }
 
-// Says fails a test unless the error is an E whose text has all of the words. Without words any error will do, and none.
-func Says[E error](t testing.TB, err error, words ...string) {
+// FailsAs checks that an error is an E, and all that it says. Without words any error will do, and none.
+func FailsAs[E error](t testing.TB, err error, words ...string) {
 	t.Helper()
 	for _, w := range words {
 		if _, ok := errors.AsType[E](err); !ok || !strings.Contains(err.Error(), w) {

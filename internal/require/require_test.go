@@ -68,11 +68,11 @@ func TestEndings(t *testing.T) {
 		{"no error", "", func(t testing.TB) { Fails(t, "a file", nil, "") }, `failed: a file: error <nil>, want it to say ""`},
 		{"another error", "", func(t testing.TB) { Fails(t, "a file", errors.New("it broke"), "gone") }, "failed: a file: error it broke, want"},
 		{"what an error says", "", func(t testing.TB) {
-			Says[*verdict.HostError](t, host, "starting", "ptrace")
-			Says[*verdict.HostError](t, nil)
+			FailsAs[*verdict.HostError](t, host, "starting", "ptrace")
+			FailsAs[*verdict.HostError](t, nil)
 		}, "goes on"},
-		{"what it does not", "", func(t testing.TB) { Says[*verdict.HostError](t, host, "ending") }, "failed: starting: "},
-		{"an error of another type", "", func(t testing.TB) { Says[*verdict.Rejection](t, host, "starting") }, "failed: starting: "},
+		{"what it does not", "", func(t testing.TB) { FailsAs[*verdict.HostError](t, host, "ending") }, "failed: starting: "},
+		{"an error of another type", "", func(t testing.TB) { FailsAs[*verdict.Rejection](t, host, "starting") }, "failed: starting: "},
 		{"a value beside an error", "", func(t testing.TB) { Get(os.ReadFile("nowhere"))(t) }, "failed: open nowhere"},
 		{"two", "", func(t testing.TB) { Get2(1, 2, errors.New("it broke"))(t) }, "failed: it broke"},
 		{"a misspelt list", "mesure", tool, `failed: BBPROF_REQUIRE names "mesure"`},

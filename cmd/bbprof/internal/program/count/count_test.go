@@ -270,7 +270,7 @@ func TestLimit(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	_, err := try(t, cmd, "f", Options{Limit: 21, Method: Step})
-	require.Says[*launch.Error](t, err, "more than 21 instructions", "-limit")
+	require.FailsAs[*launch.Error](t, err, "more than 21 instructions", "-limit")
 }
 
 // TestStepped: progress is reported over all calls.
@@ -347,7 +347,7 @@ func TestBadPrograms(t *testing.T) {
 			for ; c.want == nil && err != nil && c.o.Timeout > 0 && c.o.Timeout < time.Minute; c.o.Timeout *= 4 {
 				r, err = try(t, cmd, "f", c.o)
 			}
-			require.Says[*launch.Error](t, err, c.want...)
+			require.FailsAs[*launch.Error](t, err, c.want...)
 			if c.want == nil && (err != nil || !slices.Equal(counts(r), c.counts) || !strings.Contains(strings.Join(r.Notes, "\n"), c.note)) {
 				t.Errorf("%+v, %v; want %v and a note of %q", r, err, c.counts, c.note)
 			}
@@ -390,7 +390,7 @@ func TestLoadedLater(t *testing.T) {
 		t.Errorf("%+v, then %+v", r, more)
 	}
 	_, err := try(t, c, "liblater.so.1:nothing", Options{})
-	require.Says[*launch.Error](t, err, "it loaded no shared library liblater.so.1 with a function nothing")
+	require.FailsAs[*launch.Error](t, err, "it loaded no shared library liblater.so.1 with a function nothing")
 	plain := command(t, require.Compiled(t, "testdata/untyped.s"))
 	require.Equal(t, "of a function without a type", []uint64{22}, counts(require.Get(try(t, plain, "plain", Options{}))(t)))
 }
@@ -457,7 +457,7 @@ func TestJIT(t *testing.T) {
 		{"l", "product", []string{"reading memory at 0x0"}},
 	} {
 		_, err := try(t, command(t, path, c.does), c.name, Options{JIT: true, Method: Step})
-		require.Says[*launch.Error](t, err, c.want...)
+		require.FailsAs[*launch.Error](t, err, c.want...)
 	}
 }
 

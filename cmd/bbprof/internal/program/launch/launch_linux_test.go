@@ -102,9 +102,9 @@ func TestFollow(t *testing.T) {
 		}
 	}
 	_, _, err := require.Get(NewCommand([]string{"env", path}))(t).Follow(t.Context(), Control{}, "nothing")
-	require.Says[*Error](t, err, "env: it never becomes nothing", "env, then "+path)
+	require.FailsAs[*Error](t, err, "env: it never becomes nothing", "env, then "+path)
 	_, _, err = require.Get(NewCommand([]string{"sh", "-c", path + "; :"}))(t).Follow(t.Context(), Control{}, filepath.Base(path))
-	require.Says[*Error](t, err, "in a process of its own", "exec")
+	require.FailsAs[*Error](t, err, "in a process of its own", "exec")
 }
 
 // TestLaunchedOtherwise: a launcher that behaves differently in a measured run is an error.
@@ -116,12 +116,12 @@ func TestLaunchedOtherwise(t *testing.T) {
 		os.Remove(once)
 		c, _ := followed(t, "", "sh", "-c", fmt.Sprintf("test -e %s && %s; : >%[1]s; exec %[3]s", once, does, path))
 		_, err := run(t, r, c, Setup{})
-		require.Says[*Error](t, err, "sh", says, "this time")
+		require.FailsAs[*Error](t, err, "sh", says, "this time")
 	}
 	c, _ := followed(t, "", "env", "-i", path)
 	if _, err := run(t, r, c, Setup{HeapShift: 16}); err != nil {
 		t.Error(err)
 	}
 	_, err := run(t, r, c, Setup{EnvBytes: 16})
-	require.Says[*Error](t, err, "env", "BBPROF_PAD is missing", "-clean-env")
+	require.FailsAs[*Error](t, err, "env", "BBPROF_PAD is missing", "-clean-env")
 }

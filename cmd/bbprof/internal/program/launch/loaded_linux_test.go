@@ -61,6 +61,6 @@ func TestLocate(t *testing.T) {
 		if says == nil && (err != nil || at == 0) {
 			t.Errorf("%s: %#x, %v", name, at, err)
 		}
-		require.Says[*Error](t, err, says...)
+		require.FailsAs[*Error](t, err, says...)
 	}
 }

@@ -92,7 +92,7 @@ func TestCannotMove(t *testing.T) {
 		{[]string{"-static-pie"}, Setup{ImageShift: 0x111000}, "cannot be moved at run time"},
 	} {
 		_, err := r.Run(context.Background(), compiled(t, "places.c", one.flags...), one.setup)
-		require.Says[*Error](t, err, one.want)
+		require.FailsAs[*Error](t, err, one.want)
 	}
 }
 

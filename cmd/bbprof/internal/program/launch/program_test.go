@@ -60,10 +60,10 @@ func TestOpen(t *testing.T) {
 		if c.want == nil && (err != nil || e.Path != c.path || e.IsGo) {
 			t.Errorf("%s: %+v, %v", c.name, e, err)
 		}
-		require.Says[*Error](t, err, c.want...)
+		require.FailsAs[*Error](t, err, c.want...)
 	}
 	_, err := NewCommand(nil)
-	require.Says[*Error](t, err, "none is named")
+	require.FailsAs[*Error](t, err, "none is named")
 }
 
 func TestFind(t *testing.T) {
@@ -80,11 +80,11 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, f, err)
 		}
 		if err != nil {
-			require.Says[*Error](t, err, append(says, "prog")...)
+			require.FailsAs[*Error](t, err, append(says, "prog")...)
 		}
 	}
 	_, err := find("prog", "main", nil, nil)
-	require.Says[*Error](t, err, "names no function")
+	require.FailsAs[*Error](t, err, "names no function")
 	for _, own := range [][]Function{defined, nil} {
 		if f, err := find("prog", "qsort", own, []string{"qsort"}); err != nil || f != (Function{Name: "qsort", Shared: true}) {
 			t.Errorf("%+v, %v", f, err)
@@ -103,7 +103,7 @@ func TestFunction(t *testing.T) {
 	}
 	stripped := require.Get(Open(tinyelf.Write(t, []byte(tinyelf.Exit(0)))))(t)
 	_, err := stripped.Function("f")
-	require.Says[*Error](t, err, "no symbol table", "-s")
+	require.FailsAs[*Error](t, err, "no symbol table", "-s")
 }
 
 func TestWords(t *testing.T) {
@@ -255,7 +255,7 @@ func TestRunFails(t *testing.T) {
 		{hang, by(Control{Timeout: time.Nanosecond}), []string{"did not end within 1ns"}},
 	} {
 		_, err := run(t, c.by, tiny(t, c.code), Setup{StackShift: 16})
-		require.Says[*Error](t, err, c.want...)
+		require.FailsAs[*Error](t, err, c.want...)
 	}
 	require.Get(run(t, newRunner(t, Options{AnyStatus: true}), tiny(t, tinyelf.Exit(3)), Setup{}))(t)
 	tcg := func(leaf, _ uint32) (a, b, c, d uint32) { return 0, 0x54474354, 0x43544743, 0x47435447 }

@@ -161,7 +161,7 @@ func TestLinkFails(t *testing.T) {
 	} {
 		l := require.Get(NewLinker())(t)
 		_, err := l.Link(context.Background(), Recipe{Side: "-b", Words: strings.Fields(c.words)}, Variants(3, 1, nil), nil, func(int) {})
-		require.Says[*launch.Error](t, err, c.want)
+		require.FailsAs[*launch.Error](t, err, c.want)
 		l.Close()
 		if _, err := os.Stat(l.dir); err == nil {
 			t.Errorf("%s is left", l.dir)

@@ -126,6 +126,6 @@ func TestRun(t *testing.T) {
 	} {
 		p.Builds, p.Source, p.Function = []Build{{c.compiler, "O2"}}, c.source, c.function
 		_, err := Run(context.Background(), p)
-		require.Says[*launch.Error](t, err, c.says)
+		require.FailsAs[*launch.Error](t, err, c.says)
 	}
 }

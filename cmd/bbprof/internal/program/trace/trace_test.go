@@ -52,7 +52,7 @@ func TestKnownAccesses(t *testing.T) {
 		t.Errorf("%+v", got.Aliases)
 	}
 	_, err := count(t, c, launch.Setup{}, Window{Function: "g", Instructions: 9})
-	require.Says[*launch.Error](t, err, "no function is called g")
+	require.FailsAs[*launch.Error](t, err, "no function is called g")
 }
 
 // TestStepped: progress is reported.
