@@ -39,28 +39,29 @@ const (
 	Long        Need = "long"    // the time of a test that runs for minutes, or that -short leaves out
 	CPU         Need = "cpu"     // an instruction set, a microarchitecture, a second CPU
 
-	Go       Need = "go"
-	GCC      Need = "gcc"
-	Binutils Need = "objdump"
-	Gzip     Need = "gzip"
-	LLVM     Need = "llvm" // llvm-mca, llvm-mc, lld, llvm-exegesis
-	Valgrind Need = "valgrind"
-	Chromium Need = "chromium"
-	Node     Need = "node"
-	Python   Need = "python"
-	Sklearn  Need = "sklearn"
-	Torch    Need = "torch"
-	DuckDB   Need = "duckdb"
-	Protoc   Need = "protoc"
-	Shells   Need = "shells" // zsh and fish
-	Man      Need = "man"
-	Slurm    Need = "slurm"
+	Go         Need = "go"
+	GCC        Need = "gcc"
+	Binutils   Need = "objdump"
+	Gzip       Need = "gzip"
+	LLVM       Need = "llvm" // llvm-mca, llvm-mc, lld, llvm-exegesis
+	Valgrind   Need = "valgrind"
+	Allocators Need = "allocators" // jemalloc, tcmalloc and mimalloc, as libraries
+	Chromium   Need = "chromium"
+	Node       Need = "node"
+	Python     Need = "python"
+	Sklearn    Need = "sklearn"
+	Torch      Need = "torch"
+	DuckDB     Need = "duckdb"
+	Protoc     Need = "protoc"
+	Shells     Need = "shells" // zsh and fish
+	Man        Need = "man"
+	Slurm      Need = "slurm"
 )
 
 func Needs() []Need {
 	return []Need{
 		Measurement, Idle, Root, Kernel, Corpus, Modules, Long, CPU,
-		Go, GCC, Binutils, Gzip, LLVM, Valgrind, Chromium, Node, Python, Sklearn, Torch, DuckDB, Protoc, Shells, Man, Slurm,
+		Go, GCC, Binutils, Gzip, LLVM, Valgrind, Allocators, Chromium, Node, Python, Sklearn, Torch, DuckDB, Protoc, Shells, Man, Slurm,
 	}
 }
 
