@@ -2,11 +2,8 @@ package profiler
 
 import (
 	"errors"
-	"io/fs"
-	"os"
 	"reflect"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -145,23 +142,4 @@ func rejectionOf(t testing.TB, err error) *verdict.Rejection {
 		t.Fatal(err)
 	}
 	return &verdict.Rejection{}
-}
-
-// corpusSample returns every stride-th block of the development corpus, none on a machine without it.
-func corpusSample(t *testing.T, stride int) (blocks [][]byte) {
-	t.Helper()
-	text, err := os.ReadFile("../../shared/corpus/blocks.csv")
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Log("the development corpus is not on this machine")
-		return nil
-	}
-	require.NoError(t, err)
-	n := 0
-	for line := range strings.Lines(string(text)) {
-		if n++; n%stride == 0 {
-			code, _, _ := strings.Cut(strings.TrimSpace(line), ",")
-			blocks = append(blocks, unhex(t, code))
-		}
-	}
-	return blocks
 }
