@@ -2,11 +2,9 @@ package profiler
 
 import (
 	"cmp"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,11 +22,6 @@ func start(t *testing.T, opts Options) *Profiler {
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
 	return p
-}
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	return require.Get(hex.DecodeString(strings.ReplaceAll(s, " ", "")))(t)
 }
 
 // measuredBy profiles until other work on the machine cannot explain the result.
@@ -94,7 +87,7 @@ func TestKnownAnswers(t *testing.T) {
 	p := start(t, Options{})
 	avx := host.Detect().Features.AVX
 	for _, c := range chains {
-		block := unhex(t, c.hex)
+		block := require.Hex(t, c.hex)
 		if block[0] == 0xc5 && !avx {
 			t.Logf("%s: this CPU has no AVX", c.name)
 			continue
@@ -134,7 +127,7 @@ func TestAnyNumberOfCopies(t *testing.T) {
 	} {
 		few, many := start(t, Options{Unroll: &c.few}), start(t, Options{Unroll: &c.many})
 		lastingly(t, fmt.Sprint(c), 0.04, func() (slower, faster float64) {
-			a, b := measuredBy(t, few, unhex(t, c.hex)).Cycles, measuredBy(t, many, unhex(t, c.hex)).Cycles
+			a, b := measuredBy(t, few, require.Hex(t, c.hex)).Cycles, measuredBy(t, many, require.Hex(t, c.hex)).Cycles
 			return max(a, b), min(a, b)
 		})
 	}

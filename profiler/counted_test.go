@@ -91,7 +91,7 @@ func (o scriptedOptions) profileIn(t *testing.T, block string, setup Setup, modi
 		require.NoError(t, p.onThread(t.Context(), f))
 	}
 	for try := 0; ; try++ {
-		r := require.Get(p.Profile(require.Context(t), Block{unhex(t, block), setup}))(t)
+		r := require.Get(p.Profile(require.Context(t), Block{require.Hex(t, block), setup}))(t)
 		if r.Reason.Noise() && o.Clock != PerfClock {
 			require.Measure(t, r.Rejection) // others use this core
 		}

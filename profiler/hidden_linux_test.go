@@ -173,7 +173,7 @@ func TestEachRunAfresh(t *testing.T) {
 	carrying["what was stored"] = "48894b08 48ff4b08"  // mov [rbx+8], rcx; dec qword [rbx+8]
 	carrying["wide stores"] = "0fae4340 dd7b08 d97b10" // fxsave [rbx+0x40]; …
 	for name, hex := range carrying {
-		if !check(unhex(t, hex)) {
+		if !check(require.Hex(t, hex)) {
 			t.Errorf("%s: it does not run", name)
 		}
 	}
@@ -224,8 +224,8 @@ func TestDryRunIsLikeRuns(t *testing.T) {
 		compared++
 	}
 	// pushf; stmxcsr [rbx]; fnstcw [rbx+8]; fnstsw [rbx+16]; movq [rbx+24], mm2; movdqu [rbx+32], xmm3; mov [rbx+48], rsp
-	check(unhex(t, "9c 0fae1b d97b08 dd7b10 0f7f5318 f30f7f5b20 48896330"), 1)
-	check(unhex(t, "9c"), 1)
+	check(require.Hex(t, "9c 0fae1b d97b08 dd7b10 0f7f5318 f30f7f5b20 48896330"), 1)
+	check(require.Hex(t, "9c"), 1)
 	for range hostile.Scaled(400, 100_000) {
 		code := hostile.ValidBlock(rng)
 		if rng.IntN(4) == 0 {

@@ -128,7 +128,7 @@ func TestRefused(t *testing.T) {
 		verdict.Undecodable:    {"absolute jump (APX)": "d500a1000000000060 0000"},
 	} {
 		for name, hex := range blocks {
-			if r := b.walk(unhex(t, hex)); r.Reason != reason {
+			if r := b.walk(require.Hex(t, hex)); r.Reason != reason {
 				t.Errorf("%s: %s %s, want %s", name, r.Status, r.Reason, reason)
 			}
 		}
@@ -170,7 +170,7 @@ func TestEnds(t *testing.T) {
 		"locked, across two lines":    {"bb3d563412 f0480103", []verdict.Reason{verdict.Misaligned, verdict.SIGBUS, verdict.Timeout}},
 	} {
 		began := time.Now()
-		r := b.walk(unhex(t, c.hex))
+		r := b.walk(require.Hex(t, c.hex))
 		took, reason := time.Since(began), r.Reason
 		if reason.Noise() {
 			reason = "" // it was timed, as far as the budget goes
@@ -314,7 +314,7 @@ func TestStateAfterHostileBlocks(t *testing.T) {
 		"stack pointer gone": "31e4", "stack pointer odd": "4883c401 50", "line flushed": "480118 0fae38", "nontemporal": "480fc318 0faef8",
 		"prefetch": "0f180b 0f0d0b 0f1803", "memory fence": "0faef0",
 	} {
-		check(name, unhex(t, hex))
+		check(name, require.Hex(t, hex))
 	}
 	rng := hostile.Seeded(t)
 	for range hostile.Scaled(150, 1000) {
@@ -327,7 +327,7 @@ func TestCanaryNumber(t *testing.T) {
 	p := start(t, Options{})
 	canaries := []string{"480fafc0", "f20f59c0", "c5fc58c0", "488b00", "d8c0"}
 	rng := hostile.Seeded(t)
-	number := func(hex string) Result { return measuredBy(t, p, unhex(t, hex)) }
+	number := func(hex string) Result { return measuredBy(t, p, require.Hex(t, hex)) }
 	first := map[string]Result{}
 	for _, c := range canaries {
 		if c == "c5fc58c0" && !slices.Contains(host.Detect().VectorBits(), 256) {

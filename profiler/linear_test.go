@@ -89,7 +89,7 @@ func TestAddEnds(t *testing.T) {
 func TestThirdIsRestored(t *testing.T) {
 	b := openBench(t)
 	// inc qword [rbx]; mov [rbx+8], rcx, which changes nothing: so that images are asked what they change
-	m, err := b.block(unhex(t, "48ff0348894b08"), initial.Paper(), 1, 5)
+	m, err := b.block(require.Hex(t, "48ff0348894b08"), initial.Paper(), 1, 5)
 	if err == nil {
 		err = m.Child.Complete(m.RemapTo(1), generous, "mapping a replicate")
 	}

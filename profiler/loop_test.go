@@ -50,7 +50,7 @@ func TestDecoders(t *testing.T) {
 		copies := 2 * most / len(code)
 		row := start(t, Options{Unroll: &unroll.Factors{Short: copies * 3 / 4, Long: copies}, Tolerate: []verdict.Reason{verdict.L1IMiss, verdict.Nonlinear}})
 		lasting(t, func() string {
-			r, long := both(t, decoded, unhex(t, code)), measuredBy(t, row, unhex(t, code))
+			r, long := both(t, decoded, require.Hex(t, code)), measuredBy(t, row, require.Hex(t, code))
 			felt := max(long.Cycles/r.Cycles, 1) - 1 // that the op cache does not serve the row
 			if got := r.RowCycles/r.Cycles - 1; r.FrontEnd != Decode || got < 0.5*felt-0.03 {
 				return fmt.Sprintf("%s: front end %s, decoders %.4f, loop %.4f, a row of %d copies %.4f cycles", name, r.FrontEnd, r.RowCycles, r.Cycles, copies, long.Cycles)
@@ -92,7 +92,7 @@ func TestLoopAgrees(t *testing.T) {
 		}
 		var r Result
 		lasting(t, func() string {
-			r = both(t, p, unhex(t, c.hex))
+			r = both(t, p, require.Hex(t, c.hex))
 			if r.Cycles > r.RowCycles+math.Max(c.within*r.Cycles, 0.03) { // a row may run from the decoders
 				return fmt.Sprintf("%s: unrolled %.4f, loop %.4f cycles: want the loop no slower, within %g or 0.03", c.name, r.RowCycles, r.Cycles, c.within)
 			}
@@ -120,7 +120,7 @@ func TestSlowLoop(t *testing.T) {
 			t.Errorf("%v in samples of %d runs: %v", c.err, c.runs, got)
 		}
 	}
-	r := require.Get(start(t, Options{Mode: Loop, Budget: time.Second}).Profile(t.Context(), Block{Code: unhex(t, "d9fe")}))(t) // fsin
+	r := require.Get(start(t, Options{Mode: Loop, Budget: time.Second}).Profile(t.Context(), Block{Code: require.Hex(t, "d9fe")}))(t) // fsin
 	if r.Rejection != nil && r.Rejection.Reason.Noise() && r.Rejection.Reason != verdict.Unstable && r.Loop.IterationsShort == unroll.CountedTurns {
 		t.Errorf("%v: the loop still has %d turns", r.Rejection, unroll.CountedTurns)
 	}
@@ -132,7 +132,7 @@ func TestModeLoop(t *testing.T) {
 	p := start(t, Options{Mode: Loop, Unroll: &want})
 	var r Result
 	lastingly(t, "imul", 0.02, func() (got, want float64) {
-		r = measuredBy(t, p, unhex(t, "480fafc0"))
+		r = measuredBy(t, p, require.Hex(t, "480fafc0"))
 		return r.Cycles, 3
 	})
 	if r.RowCycles != 0 || r.Mode != Loop || r.FrontEnd != OpCache || r.UnrollLong != r.Loop.CopiesLong*r.Loop.IterationsLong {
@@ -168,9 +168,9 @@ func TestBranchTaken(t *testing.T) {
 		lasting(t, func() string {
 			var r Result
 			if c.cycles == 0 { // in which state its images run changes from start to start on Zen 3
-				r = require.Get(p.Profile(require.Context(t), Block{Code: unhex(t, c.hex)}))(t)
+				r = require.Get(p.Profile(require.Context(t), Block{Code: require.Hex(t, c.hex)}))(t)
 			} else {
-				r = measuredBy(t, p, unhex(t, c.hex))
+				r = measuredBy(t, p, require.Hex(t, c.hex))
 			}
 			if r.Branch.As != Taken || r.Mode != Loop || r.Loop.Counter != c.counter {
 				t.Errorf("%s: %+v counted in %s, mode %s; want a loop counted in %s", c.name, r.Branch, r.Loop.Counter, r.Mode, c.counter)
@@ -188,13 +188,13 @@ func TestBranchTaken(t *testing.T) {
 func TestBranchBoth(t *testing.T) {
 	alone, p := start(t, Options{}), start(t, Options{Mode: Both})
 	// So few iterations may have no one time (Golden Cove).
-	r := require.Get(p.Profile(require.Context(t), Block{Code: unhex(t, "0fb60e4883c601c6040a0184c975f1")}))(t)
+	r := require.Get(p.Profile(require.Context(t), Block{Code: require.Hex(t, "0fb60e4883c601c6040a0184c975f1")}))(t)
 	if r.Branch.As != Taken || r.Reason == verdict.LoopExit {
 		t.Errorf("%+v: %v", r.Branch, r.Rejection)
 	}
 	for _, at := range []uint64{0x1200, 0x1234} {
 		lastingly(t, fmt.Sprintf("at %#x, alone and in mode both", at), 0.1, func() (got, want float64) {
-			b := Block{Code: unhex(t, "4489c229c24883c0018850ff4839c875ef"), Setup: Setup{Address: &at}}
+			b := Block{Code: require.Hex(t, "4489c229c24883c0018850ff4839c875ef"), Setup: Setup{Address: &at}}
 			one, both := require.Get(alone.Profile(t.Context(), b))(t), require.Get(p.Profile(t.Context(), b))(t)
 			if one.Cycles == 0 || both.Cycles == 0 { // rejected for noise
 				return 0, 0
@@ -225,7 +225,7 @@ func TestCapturedLoops(t *testing.T) {
 		if c.counter == "" {
 			clear(state.Pages[0].Data[:0xff0]) // a loop from there ends at once
 		}
-		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, c.hex), Setup: Setup{Captured: state}}))(t)
+		r := require.Get(p.Profile(t.Context(), Block{Code: require.Hex(t, c.hex), Setup: Setup{Captured: state}}))(t)
 		near := r.Reason == verdict.LoopExit && strings.Contains(r.Rejection.Detail, "ends after 8 iterations")
 		if counted := r.Loop != nil && r.Loop.Counter == c.counter; !counted && !near && !r.Reason.Noise() || near != (c.counter == "") {
 			t.Errorf("%s: %v, loop %+v; want one counted in %q", c.name, r.Rejection, r.Loop, c.counter)
@@ -246,7 +246,7 @@ func TestBranchNotTaken(t *testing.T) {
 		{"by turns", "4883f001a8017405", []int{1, 2, 3}},
 		{"jrcxz", "4801d8e305", nil},
 	} {
-		r := measuredBy(t, p, unhex(t, c.hex))
+		r := measuredBy(t, p, require.Hex(t, c.hex))
 		if got := r.Branch.Inverted; len(got) < len(c.inverted) || len(c.inverted) == 0 && len(got) > 0 || !slices.Equal(got[:len(c.inverted)], c.inverted) {
 			t.Errorf("%s: inverted at %v, want %v", c.name, got, c.inverted)
 		}
@@ -257,7 +257,7 @@ func TestBranchNotTaken(t *testing.T) {
 func TestBranchRejected(t *testing.T) {
 	p := start(t, Options{})
 	for _, row := range require.Table(t, "branches.txt") {
-		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, row[0]), Setup: Setup{Branch: Branch(row[1])}}))(t)
+		r := require.Get(p.Profile(t.Context(), Block{Code: require.Hex(t, row[0]), Setup: Setup{Branch: Branch(row[1])}}))(t)
 		if string(r.Reason) != row[2] {
 			t.Errorf("%s: %s %s, want %s", row[3], r.Status, r.Reason, row[2])
 		}
@@ -275,7 +275,7 @@ func TestBranchUnroll(t *testing.T) {
 		{6, 16, 4, "positive multiples of 4"}, {0, 16, 1, "at least once"},
 	} {
 		want := unroll.Factors{Short: c.short, Long: c.long}
-		r := require.Get(p.Profile(t.Context(), Block{unhex(t, "480fafc348ffc975f7"), Setup{Unroll: &want, Copies: c.copies}}))(t)
+		r := require.Get(p.Profile(t.Context(), Block{require.Hex(t, "480fafc348ffc975f7"), Setup{Unroll: &want, Copies: c.copies}}))(t)
 		if c.says != "" {
 			if r.Reason != verdict.LoopExit || !strings.Contains(r.Rejection.Detail, c.says) {
 				t.Errorf("%+v: %s %+v", c, r.Status, r.Rejection)
@@ -292,7 +292,7 @@ func TestBranchCopies(t *testing.T) {
 		var r Result
 		p := start(t, opts)
 		lastingly(t, name, 0.02, func() (got, want float64) {
-			r = measuredBy(t, p, unhex(t, "480fafc348ffc975f7"))
+			r = measuredBy(t, p, require.Hex(t, "480fafc348ffc975f7"))
 			return r.Cycles, 3
 		})
 		if name == "four" && r.Loop.CopiesLong != 4 || name == "dropped" && (r.Instructions != 2 || r.Branch.As != Drop) {
@@ -346,14 +346,14 @@ func randomBranch(rng *rand.Rand) (code []byte) {
 // between them, on any core on which six moves take six fifths of what five take.
 func TestFusedBranch(t *testing.T) {
 	p := start(t, Options{})
-	five, six := measuredBy(t, p, unhex(t, "4889c14889c24889c64889c74989c0")), measuredBy(t, p, unhex(t, "4889c14889c24889c64889c74989c04989c1"))
+	five, six := measuredBy(t, p, require.Hex(t, "4889c14889c24889c64889c74989c0")), measuredBy(t, p, require.Hex(t, "4889c14889c24889c64889c74989c04989c1"))
 	if ratio := six.Cycles / five.Cycles; math.Abs(ratio-1.2) > 0.03 {
 		require.Skip(t, require.CPU, "slots are not what limits moves here: five take %.3f and six %.3f cycles", five.Cycles, six.Cycles)
 	}
 	lastingly(t, "five slots beside six", 0.1, // without fusion both take six
 		func() (got, want float64) {
-			fused := measuredBy(t, p, unhex(t, "4889c14889c24889c64889c74839d87505"))
-			split := measuredBy(t, p, unhex(t, "4889c14889c24889c64839d84889c77505"))
+			fused := measuredBy(t, p, require.Hex(t, "4889c14889c24889c64889c74839d87505"))
+			split := measuredBy(t, p, require.Hex(t, "4889c14889c24889c64839d84889c77505"))
 			return fused.Cycles, split.Cycles * 5 / 6
 		})
 }
@@ -361,11 +361,11 @@ func TestFusedBranch(t *testing.T) {
 // TestOneImage: the longer image alone, by Equation 1 of the paper, has what runs around its copies in its cycles.
 func TestOneImage(t *testing.T) {
 	p, alone := start(t, Options{}), start(t, Options{Mode: Unroll, Unroll: &unroll.Factors{Long: 100}})
-	if r := require.Get(alone.Profile(t.Context(), Block{Code: unhex(t, "480fafc0")}))(t); r.Rejection != nil && strings.Contains(r.Rejection.Detail, "NaN") {
+	if r := require.Get(alone.Profile(t.Context(), Block{Code: require.Hex(t, "480fafc0")}))(t); r.Rejection != nil && strings.Contains(r.Rejection.Detail, "NaN") {
 		t.Fatal(r.Rejection)
 	}
 	lasting(t, func() string {
-		chain, one := measuredBy(t, p, unhex(t, "480fafc0")).Cycles, measuredBy(t, alone, unhex(t, "480fafc0")).Cycles
+		chain, one := measuredBy(t, p, require.Hex(t, "480fafc0")).Cycles, measuredBy(t, alone, require.Hex(t, "480fafc0")).Cycles
 		if !(one > chain && one < 2*chain) {
 			return fmt.Sprintf("%.3f cycles, and by two images %.3f", one, chain)
 		}

@@ -39,7 +39,7 @@ func TestRegion(t *testing.T) {
 	measure := func(bl uint64) Result {
 		state := atHeader(0)
 		state.GPR[asm.RBX], state.GPR[asm.RCX] = bl, 200
-		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, imulOrNot), Setup: Setup{Captured: state}}))(t)
+		r := require.Get(p.Profile(t.Context(), Block{Code: require.Hex(t, imulOrNot), Setup: Setup{Captured: state}}))(t)
 		if r.Region == nil || r.Region.Iterations != 200 || len(r.Region.Branches) != 2 || r.Region.Branches[0].Taken != int(200*(1-bl)) ||
 			r.Region.Branches[1] != (BranchedReport{12, "jne .-0xe", 199, 200}) {
 			t.Errorf("bl %d: %+v, %v", bl, r.Region, r.Rejection)
@@ -51,7 +51,7 @@ func TestRegion(t *testing.T) {
 		if with.Cycles == 0 || without.Cycles == 0 { // rejected for noise
 			return 0, 0
 		}
-		chain := measuredBy(t, p, unhex(t, "480fafc0")).Cycles
+		chain := measuredBy(t, p, require.Hex(t, "480fafc0")).Cycles
 		if with.Cycles < 0.9*chain {
 			t.Errorf("a chain of imuls takes %.3f cycles, and in a loop %.3f", chain, with.Cycles)
 		}
@@ -66,7 +66,7 @@ func TestRegionAsItStands(t *testing.T) {
 		state := atHeader(0)
 		state.GPR[asm.RCX] = 200
 		setup.Captured = state
-		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, imulOrNot), Setup: setup}))(t)
+		r := require.Get(p.Profile(t.Context(), Block{Code: require.Hex(t, imulOrNot), Setup: setup}))(t)
 		said := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "as it stands") })
 		if r.Region == nil || r.Region.Iterations != 200 || said != (name != "") {
 			t.Errorf("%s: %+v, %v, %v", name, r.Region, r.Rejection, r.Warnings)
@@ -134,7 +134,7 @@ func TestUntrained(t *testing.T) {
 	extra := func(code string, state *initial.Captured) float64 {
 		for {
 			began := time.Now()
-			r := require.Get(p.Profile(require.Context(t), Block{Code: unhex(t, code), Setup: Setup{Captured: state}}))(t)
+			r := require.Get(p.Profile(require.Context(t), Block{Code: require.Hex(t, code), Setup: Setup{Captured: state}}))(t)
 			if r.Region == nil || r.Region.Untrained == nil {
 				waited.Again(t, time.Since(began), fmt.Sprint(r.Rejection, r.Warnings))
 				continue
@@ -168,7 +168,7 @@ func TestUntrained(t *testing.T) {
 func TestForgotten(t *testing.T) {
 	p := start(t, Options{})
 	const runs = 80
-	b := Block{Code: unhex(t, onBytes), Setup: Setup{Captured: onRandomBytes(1000, rand.New(rand.NewPCG(1, 2)))}}
+	b := Block{Code: require.Hex(t, onBytes), Setup: Setup{Captured: onRandomBytes(1000, rand.New(rand.NewPCG(1, 2)))}}
 	var waited require.Tries
 	lasting(t, func() string {
 		for {
@@ -258,7 +258,7 @@ func TestRegionMemory(t *testing.T) {
 				put(heapPage+4096+i*40, next)
 			}
 		}
-		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, c.hex), Setup: Setup{Captured: state}}))(t)
+		r := require.Get(p.Profile(t.Context(), Block{Code: require.Hex(t, c.hex), Setup: Setup{Captured: state}}))(t)
 		switch {
 		case r.Reason.Noise():
 		case r.Reason != c.reason:
@@ -288,7 +288,7 @@ func TestInner(t *testing.T) {
 		{"x87", "f6c301" + "7402" + "d9e8" + "90", -1, 0},                                  // fld1
 		{"back", "90" + "75fd" + "90", -1, 0},                                              //
 	} {
-		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, c.hex)}))(t)
+		r := require.Get(p.Profile(t.Context(), Block{Code: require.Hex(t, c.hex)}))(t)
 		switch {
 		case c.taken == 1 && r.Impossible != "": // by what did not run
 			t.Errorf("%s: %s", c.name, r.Impossible)
@@ -303,15 +303,15 @@ func TestInner(t *testing.T) {
 	}
 	// mov eax, [rdi]; test bl, 1; jnz over; mov eax, [rdi]; over: test rcx, rcx; jnz away
 	detailed := start(t, Options{Inner: true, Detail: true})
-	if r := require.Get(detailed.Profile(t.Context(), Block{Code: unhex(t, "8b07"+"f6c301"+"7502"+"8b07"+"4885c9"+"7510")}))(t); r.Predicted == nil || r.Predicted.Loads != 2 {
+	if r := require.Get(detailed.Profile(t.Context(), Block{Code: require.Hex(t, "8b07"+"f6c301"+"7502"+"8b07"+"4885c9"+"7510")}))(t); r.Predicted == nil || r.Predicted.Loads != 2 {
 		t.Errorf("a copy has two loads, and %+v is predicted: %v", r.Predicted, r.Rejection)
 	}
 	without := start(t, Options{})
-	if r := require.Get(without.Profile(t.Context(), Block{Code: unhex(t, "f6c301"+"7504"+"480fafc0"+"48ffc9")}))(t); r.Reason != verdict.ControlFlow {
+	if r := require.Get(without.Profile(t.Context(), Block{Code: require.Hex(t, "f6c301"+"7504"+"480fafc0"+"48ffc9")}))(t); r.Reason != verdict.ControlFlow {
 		t.Errorf("without Inner: %v", r.Rejection)
 	}
 	lastingly(t, "an imul that a branch does not pass over", 0.05, func() (got, want float64) {
-		return measuredBy(t, p, unhex(t, "f6c301"+"7504"+"480fafc0"+"48ffc9")).Cycles, measuredBy(t, p, unhex(t, "480fafc0")).Cycles
+		return measuredBy(t, p, require.Hex(t, "f6c301"+"7504"+"480fafc0"+"48ffc9")).Cycles, measuredBy(t, p, require.Hex(t, "480fafc0")).Cycles
 	})
 }
 

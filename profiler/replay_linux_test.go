@@ -89,7 +89,7 @@ func TestReplayOnce(t *testing.T) {
 		want := *before
 		want.Pages = append([]initial.Page(nil), before.Pages...)
 		c.want(before, &want)
-		got, err := b.replay(unhex(t, c.hex), before)
+		got, err := b.replay(require.Hex(t, c.hex), before)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -166,7 +166,7 @@ func TestHostileStates(t *testing.T) {
 		if c.state.GPR[asm.RDI]>>48 != 0 && c.name == "alignment check" {
 			c.state.GPR[asm.RDI] = heapPage
 		}
-		_, err := b.replay(unhex(t, c.hex), c.state)
+		_, err := b.replay(require.Hex(t, c.hex), c.state)
 		got := verdict.Reason("")
 		if rejection, ok := errors.AsType[*verdict.Rejection](err); ok {
 			got = rejection.Reason
@@ -177,7 +177,7 @@ func TestHostileStates(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 		paper := initial.Paper()
-		if _, err := b.block(unhex(t, "488b00"), paper, 1, 4); err != nil && b.window == 0 {
+		if _, err := b.block(require.Hex(t, "488b00"), paper, 1, 4); err != nil && b.window == 0 {
 			t.Errorf("after %s, a block in the paper's state: %v", c.name, err)
 		}
 	}
@@ -214,7 +214,7 @@ func TestLeavesState(t *testing.T) {
 		if c.change != nil {
 			c.change(state)
 		}
-		m, err := b.prepareBlock(Block{Code: unhex(t, c.hex), Setup: Setup{Captured: state}})
+		m, err := b.prepareBlock(Block{Code: require.Hex(t, c.hex), Setup: Setup{Captured: state}})
 		reason := rejectionOf(t, err).Reason
 		left := m.Left
 		if reason != c.reject || (left == nil) != (c.within == 0) || left != nil && (left.Copy != c.within || left.Why.Reason != c.why) {
@@ -237,7 +237,7 @@ func TestLeavesState(t *testing.T) {
 func TestLeavesEarly(t *testing.T) {
 	state := &initial.Captured{Address: pieCode, Pages: []initial.Page{{Address: heapPage, Writable: true}}}
 	state.MXCSR, state.GPR[asm.RDI] = initial.DefaultMXCSR, heapPage+layout.PageSize-4*8
-	block := Block{Code: unhex(t, "488b07"+"4883c708"), Setup: Setup{Captured: state}} // four copies reach the page's end
+	block := Block{Code: require.Hex(t, "488b07"+"4883c708"), Setup: Setup{Captured: state}} // four copies reach the page's end
 	for _, c := range []struct {
 		unroll *unroll.Factors
 		early  bool
