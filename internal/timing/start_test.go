@@ -193,12 +193,9 @@ func (s *synthetic) find(known bool) (startResult, int, error) {
 // TestStartFindsTheTruth: on simulated cores of any clock and width, a start ends within its tries. It finds the
 // core's rate and idle time if the core is idle for a tenth of the time, and never reports an idle core as shared.
 func TestStartFindsTheTruth(t *testing.T) {
-	seeds := uint64(1000)
-	if testing.Short() {
-		seeds = 100
-	}
+	const seeds = 400
 	wrong := map[string]int{}
-	for seed := range seeds {
+	for seed := range uint64(seeds) {
 		s := newSynthetic(seed)
 		known := seed%2 == 0
 		switch seed % 3 {
@@ -231,7 +228,7 @@ func TestStartFindsTheTruth(t *testing.T) {
 		}
 	}
 	for what, n := range wrong {
-		if float64(n) > 0.005*float64(seeds) || what == "false blame" {
+		if float64(n) > 0.005*seeds || what == "false blame" {
 			t.Errorf("%s: %d of %d", what, n, seeds)
 		}
 	}
