@@ -1,7 +1,6 @@
 package profiler
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -22,6 +21,20 @@ func start(t *testing.T, opts Options) *Profiler {
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
 	return p
+}
+
+// undisturbed profiles until other work on the machine does not explain that something is missing.
+func undisturbed(t *testing.T, p *Profiler, b Block, whole func(Result) bool) Result {
+	t.Helper()
+	var waited require.Tries
+	for {
+		began := time.Now()
+		r := require.Get(p.Profile(require.Context(t), b))(t)
+		if whole(r) {
+			return r
+		}
+		waited.Again(t, time.Since(began), fmt.Sprint(r.Rejection, r.Warnings))
+	}
 }
 
 // measuredBy profiles until other work on the machine cannot explain the result.
@@ -82,7 +95,7 @@ var chains = []struct {
 	{"addsd xmm0, xmm0", "f20f58c0", []float64{2, 3, 4}},
 }
 
-// TestKnownAnswers compares ten runs of each chain with its documented latency; other work may disturb one.
+// TestKnownAnswers compares each chain with its documented latency; other work may disturb one of five runs.
 func TestKnownAnswers(t *testing.T) {
 	p := start(t, Options{})
 	avx := host.Detect().Features.AVX
@@ -92,18 +105,13 @@ func TestKnownAnswers(t *testing.T) {
 			t.Logf("%s: this CPU has no AVX", c.name)
 			continue
 		}
-		off := 0
-		for range 10 {
+		require.AtMost(t, 1, 5, func() string {
 			got := measuredBy(t, p, block).Cycles
-			want := slices.MinFunc(c.cycles, func(a, b float64) int { return cmp.Compare(math.Abs(a-got), math.Abs(b-got)) })
-			if math.Abs(got-want) > math.Max(0.015*want, 0.02) {
-				t.Logf("%s: %.4f cycles, want one of %v within 1.5 %% or 0.02", c.name, got, c.cycles)
-				off++
+			if slices.ContainsFunc(c.cycles, func(want float64) bool { return math.Abs(got-want) <= math.Max(0.015*want, 0.02) }) {
+				return ""
 			}
-		}
-		if off > 1 {
-			t.Errorf("%s: %d of ten are off", c.name, off)
-		}
+			return fmt.Sprintf("%s: %.4f cycles, want one of %v within 1.5 %% or 0.02", c.name, got, c.cycles)
+		})
 	}
 }
 

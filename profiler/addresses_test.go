@@ -70,7 +70,7 @@ func TestMaskedAccesses(t *testing.T) {
 	require.Slow(t)
 	const assist = 20 // fewer cycles than any assist takes
 	// Microcode takes other times from one layout to the next, which is not what is tested.
-	p := start(t, Options{Budget: 100 * time.Millisecond, Tolerate: []verdict.Reason{verdict.Nonlinear}})
+	p := start(t, Options{Budget: 100 * time.Millisecond, Precision: 0.05, Tolerate: []verdict.Reason{verdict.Nonlinear}})
 	for _, row := range require.Table(t, "masked.txt") {
 		code, needs, name := row[2], row[3], row[4]
 		if needs != "" && len(host.Missing([]string{needs})) > 0 {

@@ -125,6 +125,7 @@ func (b bench) runAfter(r *mapping.MappedBlock, im harness.Image, ahead []tracee
 	}
 	m.GPR, m.Flags = stop.Regs.GPR, stop.Regs.Flags&(0x8d5|0x400|0x4000|0x40000) // arithmetic, DF, NT, AC
 	m.SetXSave(require.Get(r.Child.XSave())(b.t), xsaveOffsets())
+	m.frames = make([]byte, 0, r.Plan.Frames*layout.PageSize)
 	for i := range r.Plan.Frames {
 		m.frames = append(m.frames, r.Child.Frame(i)...)
 	}

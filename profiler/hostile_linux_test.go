@@ -334,14 +334,14 @@ func TestCanaryNumber(t *testing.T) {
 			continue
 		}
 		var before []Result // one of which may be other work's
-		for range 5 {
+		for range 3 {
 			before = append(before, number(c))
 		}
 		slices.SortFunc(before, func(a, b Result) int { return cmp.Compare(a.Cycles, b.Cycles) })
 		first[c] = before[len(before)/2]
 	}
 	moved := map[string]int{}
-	blocks := hostile.Scaled(60, 1000)
+	blocks := hostile.Scaled(25, 1000)
 	for i := range blocks {
 		code := hostile.ValidBlock(rng)
 		if r, err := p.Profile(context.Background(), Block{Code: code}); err != nil || r.Status == Failed {

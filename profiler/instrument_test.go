@@ -128,7 +128,7 @@ func ownBlocks(t *testing.T) (blocks []ownBlock) {
 func TestInstrumented(t *testing.T) {
 	b := openBench(t)
 	blocks := ownBlocks(t)
-	for _, code := range require.CorpusSample(t, 20) {
+	for _, code := range require.CorpusSample(t, 50) {
 		blocks = append(blocks, ownBlock{code: code})
 	}
 	outcomes := map[string]int{}

@@ -395,12 +395,12 @@ func TestX87AgainstCPU(t *testing.T) {
 	page := initial.Paper().GPR[asm.RBX] &^ (layout.PageSize - 1)
 	require.Get(b.child.Do([]tracee.Op{tracee.MapFrame(page, 0)}, generous))(t)
 	shapes := x87Shapes(t)
-	blocks := make([][]byte, 0, len(shapes)+2000)
+	blocks := make([][]byte, 0, len(shapes)+1000)
 	for _, in := range shapes {
 		blocks = append(blocks, in.Bytes)
 	}
 	draw := rand.New(rand.NewPCG(87, 1))
-	for range 2000 {
+	for range 1000 {
 		var code []byte
 		for range 2 + draw.IntN(5) {
 			code = append(code, shapes[draw.IntN(len(shapes))].Bytes...)

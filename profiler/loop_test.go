@@ -306,7 +306,7 @@ func TestHostileBranches(t *testing.T) {
 	p := start(t, Options{Budget: 200 * time.Millisecond, Precision: 0.2})
 	rng := rand.New(rand.NewPCG(41, 1))
 	outcomes := map[verdict.Reason]int{}
-	for i := range hostile.Scaled(100, 1000) {
+	for i := range hostile.Scaled(60, 1000) {
 		b := Block{Code: randomBranch(rng)}
 		if i%2 > 0 {
 			b.Setup.Captured = somewhere(rng, pieCode, heapPage, heapPage+4096, stackPage)

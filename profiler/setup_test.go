@@ -67,15 +67,11 @@ func TestNoMapping(t *testing.T) {
 
 // TestManyPages: a block is timed on the largest number of pages, mapped again in each child run.
 func TestManyPages(t *testing.T) {
-	p := start(t, Options{Budget: 300 * time.Millisecond})
-	r := require.Get(p.Profile(require.Context(t), Block{
+	r := undisturbed(t, start(t, Options{Budget: 300 * time.Millisecond}), Block{
 		Code: require.Hex(t, "488b03 4881c300100000"), // mov rax, [rbx]; add rbx, 4096
 		Setup: Setup{Unroll: &unroll.Factors{Short: mapping.MaxPages / 2, Long: mapping.MaxPages}, Frames: 1,
 			Tolerate: []verdict.Reason{verdict.AliasFrame, verdict.L1DMiss, verdict.DTLBMiss, verdict.Nonlinear, verdict.Unstable}},
-	}))(t)
-	if r.Reason.Noise() || r.Reason == verdict.Timeout { // of a second for so many faults
-		require.Skip(t, require.Idle, "%v", r.Rejection)
-	}
+	}, func(r Result) bool { return !r.Reason.Noise() && r.Reason != verdict.Timeout }) // of a second for so many faults
 	if r.Status != OK || r.Pages != mapping.MaxPages {
 		t.Errorf("%v, %d pages", r.Err(), r.Pages)
 	}
