@@ -125,7 +125,7 @@ func belongings(t *testing.T) (have [3]int) {
 func TestNothingIsLeftBehind(t *testing.T) {
 	launch(t).Close()
 	before := belongings(t)
-	for i := range 200 {
+	for i := range 60 {
 		c := require.Get(Launch(0, fsBase, gsBase))(t)
 		pid := c.pid
 		switch i % 4 { // the child's state when closed
@@ -142,7 +142,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			t.Fatalf("child %d is still there", pid)
 		}
 		c.Close() // a second Close does nothing
-		if i < 4 || i == 199 {
+		if i < 4 || i == 59 {
 			require.Equal(t, fmt.Sprintf("launch %d", i), before, belongings(t))
 		}
 	}
@@ -321,7 +321,7 @@ func TestSideBySide(t *testing.T) {
 	for range 4 {
 		threads.Go(func() {
 			runtime.LockOSThread()
-			for range 100 {
+			for range 30 {
 				if c, err := Launch(0, fsBase, gsBase); err != nil {
 					t.Error(err)
 				} else {
