@@ -1,12 +1,11 @@
 package asm
 
 import (
-	"encoding/hex"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -30,21 +29,11 @@ func TestRegionOf(t *testing.T) {
 		{"an entry past the code", "ebfe", 2, 0, 0, 0, nil, verdict.ControlFlow},
 		{"into an instruction", "05eb049090" + "75fa" + "ebf7", 0, 0, 0, 0, nil, verdict.ControlFlow},
 	} {
-		code, err := hex.DecodeString(test.code)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := RegionOf(code, test.entry)
-		rejection, _ := errors.AsType[*verdict.Rejection](err)
-		switch {
-		case test.reason == "" && err != nil:
-			t.Errorf("%s: %v", test.name, err)
-		case test.reason != "" && (rejection == nil || rejection.Reason != test.reason):
-			t.Errorf("%s: %v, not %s", test.name, err, test.reason)
-		case test.reason == "" && (len(r.Insts) != test.insts || r.Blocks != test.blocks || r.Exits != test.exits):
-			t.Errorf("%s: %d instructions, %d blocks, %d exits", test.name, len(r.Insts), r.Blocks, r.Exits)
-		case test.reason == "" && !slices.Equal(r.Leads(), test.leads):
-			t.Errorf("%s: it leads to %v, not %v", test.name, r.Leads(), test.leads)
+		r, err := RegionOf(require.Hex(t, test.code), test.entry)
+		if verdict.ReasonOf(err) != test.reason || (err == nil) != (test.reason == "") {
+			t.Errorf("%s: %v, not %q", test.name, err, test.reason)
+		} else if err == nil {
+			require.Equal(t, test.name, []any{test.insts, test.blocks, test.exits, test.leads}, []any{len(r.Insts), r.Blocks, r.Exits, r.Leads()})
 		}
 	}
 }
@@ -61,7 +50,7 @@ func TestRegionContained(t *testing.T) {
 		for range 1 + rng.IntN(30) {
 			one := others[rng.IntN(len(others))]
 			if rng.IntN(3) == 0 {
-				one = append([]byte(nil), branches[rng.IntN(len(branches))]...)
+				one = slices.Clone(branches[rng.IntN(len(branches))])
 				to := rng.IntN(120) - 60
 				one[len(one)-1] = byte(to)
 				if len(one) >= 5 {
@@ -78,7 +67,7 @@ func TestRegionContained(t *testing.T) {
 			before, safe, err = r.Contained()
 		}
 		if err != nil {
-			if _, rejected := errors.AsType[*verdict.Rejection](err); !rejected {
+			if verdict.ReasonOf(err) == "" {
 				t.Fatalf("%x from %d: %v", code, entry, err)
 			}
 			continue

@@ -2,7 +2,6 @@ package unroll
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"testing"
 
@@ -84,8 +83,7 @@ func TestChooseRejectsWhatExceedsL1I(t *testing.T) {
 		repeat(t, 129, nop8...),
 	} {
 		_, fits, err := Choose(insts, fe)
-		var r *verdict.Rejection
-		if !errors.As(err, &r) || r.Reason != verdict.CodeExceedsL1I || fits {
+		if verdict.ReasonOf(err) != verdict.CodeExceedsL1I || fits {
 			t.Errorf("%d bytes: %v, fits %v", length(insts), err, fits)
 		}
 	}

@@ -40,6 +40,9 @@ func TestQuota(t *testing.T) {
 		{"its own", "0::/a/b\n", map[string]string{"a/b/cpu.max": "300000 100000\n"}, 3},
 		{"a parent's", "0::/a/b\n", map[string]string{"a/b/cpu.max": "300000 100000\n", "a/cpu.max": "250000 100000\n"}, 2},
 		{"a container's root", "0::/\n", map[string]string{"cpu.max": "100000 100000\n"}, 1},
+		{"less than one CPU's", "0::/\n", map[string]string{"cpu.max": "50000 100000\n"}, 1},
+		{"no period", "0::/\n", map[string]string{"cpu.max": "100000 0\n"}, 0},
+		{"no number", "0::/\n", map[string]string{"cpu.max": "x\n"}, 0},
 		{"version 1", "4:memory:/m\n3:cpu,cpuacct:/a\n", map[string]string{
 			"cpu,cpuacct/a/cpu.cfs_quota_us": "400000\n", "cpu,cpuacct/a/cpu.cfs_period_us": "100000\n"}, 4},
 		{"version 1, no limit", "3:cpu:/\n", map[string]string{"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 0},

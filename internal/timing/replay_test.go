@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -260,7 +259,7 @@ func replayBlocks(t *testing.T, r *recording.Recording, want outcome) (narrow in
 				continue
 			}
 			got, err := core.Time(i, Plan{Precision: precision})
-			if rejection, ok := errors.AsType[*verdict.Rejection](err); ok && rejection.Reason.Noise() {
+			if verdict.ReasonOf(err).Noise() {
 				busy++
 				continue
 			}

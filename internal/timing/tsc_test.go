@@ -1,7 +1,7 @@
 package timing
 
 import (
-	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -219,10 +219,7 @@ func TestDisturbed(t *testing.T) {
 		{4, 5, 6, verdict.ClockDrift},
 	} {
 		r := Timed{Spent: Spent{WindowsSwitched: c.switched, WindowsUnsteady: c.unsteady, WindowsDrifted: c.drifted}}
-		rejection, ok := errors.AsType[*verdict.Rejection](r.disturbed(0))
-		if !ok || rejection.Reason != c.want {
-			t.Errorf("%+v: %v", c, rejection)
-		}
+		require.Equal(t, fmt.Sprintf("%+v", c), c.want, verdict.ReasonOf(r.disturbed(0)))
 	}
 }
 
