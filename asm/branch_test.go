@@ -2,8 +2,9 @@ package asm
 
 import (
 	"fmt"
-	"slices"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestTrailingBranch(t *testing.T) {
@@ -45,9 +46,7 @@ func TestTrailingBranch(t *testing.T) {
 			if !c.invert {
 				continue
 			}
-			if in := mustDecode(t, fmt.Sprintf("%x", code))[0]; in.Mnemonic != "je" {
-				t.Errorf("%s inverted is %s", c.hex, in.Text())
-			}
+			require.Equal(t, c.hex+", inverted", "je", mustDecode(t, fmt.Sprintf("%x", code))[0].Mnemonic)
 		}
 	}
 	for _, none := range []string{
@@ -75,8 +74,6 @@ func TestInnerBranches(t *testing.T) {
 		"eb0090" + "75fc" + "90":   nil,    // always taken; backwards
 		"660f840000" + "90" + "90": nil,    // with an operand-size prefix
 	} {
-		if got := InnerBranches(mustDecode(t, hex)); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, not %v", hex, got, want)
-		}
+		require.Equal(t, hex, want, InnerBranches(mustDecode(t, hex)))
 	}
 }

@@ -2,6 +2,7 @@ package profiler
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -234,9 +235,7 @@ func TestCPUJudgesMasks(t *testing.T) {
 			}
 			got := b.probe(in, slidePage-uint64(m.Disp), mask).page() == slidePage
 			want := m.Mask == asm.NoRegister || m.Masked(binary.LittleEndian.AppendUint64(nil, mask))
-			if got != want {
-				t.Errorf("%x %s, bit %d alone: accesses %v, want %v", code, in.Text(), bit, got, want)
-			}
+			require.Equal(t, fmt.Sprintf("%x %s, accesses by bit %d alone", code, in.Text(), bit), want, got)
 		}
 	}
 	t.Logf("%d encodings judged, %d not on this CPU", judged, absent)

@@ -116,9 +116,7 @@ func TestSlowLoop(t *testing.T) {
 		{disturbed, 1, true}, {disturbed, 12, false}, {disturbed, 0, false}, {nil, 1, false},
 		{&verdict.Rejection{Reason: verdict.Unstable}, 1, false}, {&verdict.Rejection{Reason: verdict.Nonlinear}, 1, false},
 	} {
-		if got := tooLong(c.err, measurement{timed: timing.Timed{Spent: timing.Spent{RunsPerSample: c.runs}}}); got != c.want {
-			t.Errorf("%v in samples of %d runs: %v", c.err, c.runs, got)
-		}
+		require.Equal(t, fmt.Sprintf("%v in samples of %d runs", c.err, c.runs), c.want, tooLong(c.err, measurement{timed: timing.Timed{Spent: timing.Spent{RunsPerSample: c.runs}}}))
 	}
 	r := require.Get(start(t, Options{Mode: Loop, Budget: time.Second}).Profile(t.Context(), Block{Code: require.Hex(t, "d9fe")}))(t) // fsin
 	if r.Rejection != nil && r.Rejection.Reason.Noise() && r.Rejection.Reason != verdict.Unstable && r.Loop.IterationsShort == unroll.CountedTurns {
@@ -258,9 +256,7 @@ func TestBranchRejected(t *testing.T) {
 	p := start(t, Options{})
 	for _, row := range require.Table(t, "branches.txt") {
 		r := require.Get(p.Profile(t.Context(), Block{Code: require.Hex(t, row[0]), Setup: Setup{Branch: Branch(row[1])}}))(t)
-		if string(r.Reason) != row[2] {
-			t.Errorf("%s: %s %s, want %s", row[3], r.Status, r.Reason, row[2])
-		}
+		require.Equal(t, row[3], row[2], string(r.Reason))
 	}
 }
 

@@ -34,9 +34,7 @@ func TestCPUBudget(t *testing.T) {
 	exhausted := b.startBudget(limit)
 	mustBe := func(want bool, after string) {
 		t.Helper()
-		if exhausted() != want {
-			t.Errorf("after %s the budget is used up: %v", after, !want)
-		}
+		require.Equal(t, "used up after "+after, want, exhausted())
 	}
 	time.Sleep(2 * limit)
 	mustBe(false, "waiting")
@@ -150,9 +148,7 @@ func TestSoftwareEventsHere(t *testing.T) {
 	p := start(t, Options{Clock: TSCClock, Events: []string{"task-clock", "page-faults"}})
 	before := owned(t).files
 	r := require.Get(p.Profile(t.Context(), Block{Code: require.Hex(t, "480fafc0")}))(t) // imul: 3 cycles
-	if now := owned(t).files; now != before {
-		t.Errorf("%d descriptors, %d before", now, before)
-	}
+	require.Equal(t, "descriptors", before, owned(t).files)
 	if r.Status == Rejected {
 		require.Measure(t, r.Rejection)
 	}

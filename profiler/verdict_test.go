@@ -136,9 +136,7 @@ func TestNoisy(t *testing.T) {
 	for reason, want := range map[verdict.Reason][]bool{verdict.Unstable: {true, true, false}, verdict.Nonlinear: {false, false, false}} {
 		for speeds, want := range want {
 			r := Result{Rejection: &verdict.Rejection{Reason: reason}, Speeds: make([]Speed, speeds)}
-			if r.Noisy() != want {
-				t.Errorf("%s with %d speeds: noisy %v", reason, speeds, !want)
-			}
+			require.Equal(t, fmt.Sprintf("%s with %d speeds: noisy", reason, speeds), want, r.Noisy())
 		}
 	}
 }

@@ -1,12 +1,14 @@
 package harness
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // allResets returns all combinations of Reset.
@@ -52,9 +54,7 @@ func TestPrologueWherever(t *testing.T) {
 					t.Fatalf("%+v after %d bytes ends at %#x, not at a multiple of 64", reset, pad, e.PC())
 				}
 				loops := map[bool]int{false: 1, true: 2}[reset.Memory]
-				if got := checkFused(t, layout.Code, e.Bytes()); got != loops {
-					t.Errorf("%+v: %d loops found, want %d: the check would miss some", reset, got, loops)
-				}
+				require.Equal(t, fmt.Sprintf("%+v: loops, of which the check may miss some", reset), loops, checkFused(t, layout.Code, e.Bytes()))
 			}
 		}
 	}
@@ -81,8 +81,6 @@ func TestProbeLoopsAreFused(t *testing.T) {
 		e := asm.NewEmitter(layout.Code + start)
 		contention(e, TSC, Probe{Iterations: 64, Nops: true})
 		burst(e, TSC)
-		if n := checkFused(t, layout.Code+start, e.Bytes()); n != 3 {
-			t.Errorf("%d loops, want 3", n)
-		}
+		require.Equal(t, "loops", 3, checkFused(t, layout.Code+start, e.Bytes()))
 	}
 }

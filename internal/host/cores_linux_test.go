@@ -20,9 +20,7 @@ func TestSiblings(t *testing.T) {
 		"devices/system/cpu/cpu4/topology/thread_siblings_list": {Data: []byte("what\n")},
 	}
 	for cpu, want := range map[int][]int{1: {1, 5}, 2: {2, 3}, 4: {4}, 7: {7}} {
-		if got := siblings(sys, cpu); !slices.Equal(got, want) {
-			t.Errorf("CPU %d: %v, want %v", cpu, got, want)
-		}
+		require.Equal(t, fmt.Sprint("CPU ", cpu), want, siblings(sys, cpu))
 	}
 	if got := Siblings(0); !slices.Contains(got, 0) {
 		t.Errorf("of CPU 0 here: %v", got)

@@ -53,9 +53,7 @@ func TestCaches(t *testing.T) {
 	endless := func(leaf, _ uint32) (eax, ebx, ecx, edx uint32) {
 		return map[uint32]uint32{leafExtended: amdTop, leafCachesAMD: 0x4121}[leaf], 0x01c0_003f, 63, 0
 	}
-	if got := Caches(endless); len(got) != maxCaches {
-		t.Errorf("one answer for all subleafs: %d caches, want %d", len(got), maxCaches)
-	}
+	require.Equal(t, "caches of one answer for all subleafs", maxCaches, len(Caches(endless)))
 }
 
 func TestHypervisor(t *testing.T) {

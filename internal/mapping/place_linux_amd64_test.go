@@ -125,9 +125,7 @@ func TestReplicates(t *testing.T) {
 		}
 		// As if the second replicate were the only one.
 		require.Get(m.Replicates([]int{16}, 0, m.Clock))(t)
-		if alone := m.CodeBytes(); code != alone {
-			t.Errorf("%s: %d bytes of code, alone %d", c.name, code, alone)
-		}
+		require.Equal(t, c.name+", alone", code, m.CodeBytes())
 	}
 }
 

@@ -39,9 +39,7 @@ func TestConfirms(t *testing.T) {
 		{"an unknown core", host.CPU{}, harness.Probe{Iterations: 64}, 2, 1000, false},
 	} {
 		timer := TSC{Config: Config{CPU: c.cpu}, probe: c.probe, clock: clock.TSC{StepTicks: c.step}, rate: clockRate{ticks: 0.7}}
-		if got := timer.confirms(c.idle); got != c.want {
-			t.Errorf("%s, %g cycles: %v, want %v", c.name, c.idle, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, timer.confirms(c.idle))
 	}
 }
 
@@ -86,9 +84,7 @@ func TestRaiseIdle(t *testing.T) {
 			clock: clock.TSC{StepTicks: 2}, rate: clockRate{ticks: 0.6}, idle: 3250,
 		}
 		timer.raiseIdle(slices.Repeat([]float64{c.reading}, 32))
-		if timer.idle != c.want {
-			t.Errorf("%s: %g, want %g", c.name, timer.idle, c.want)
-		}
+		require.Equal(t, c.name, c.want, timer.idle)
 	}
 }
 

@@ -166,9 +166,7 @@ func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 	mustHold(t, c, countingSide)
 	mustServe(t, c)
 	mustHold(t, c, measuringSide)
-	if fds := descriptorsOf(t, c.pid); len(fds) != 0 {
-		t.Errorf("the child has descriptors %v", fds)
-	}
+	require.Equal(t, "descriptors of the child", 0, len(descriptorsOf(t, c.pid)))
 	none, own := "0000000000000000", ptracethread.Status("self", "CapEff")
 	var may uint64
 	fmt.Sscanf(own, "%x", &may)

@@ -187,9 +187,7 @@ func TestRation(t *testing.T) {
 		{"the same, ahead of the clock's first reading", []time.Duration{60_000, 60_050}, nil, inTime},
 	} {
 		var r ration
-		if first := r.begin(500 * time.Millisecond); first != 50*time.Millisecond {
-			t.Errorf("%s: the timer is set for %v at first", c.name, first)
-		}
+		require.Equal(t, c.name, 50*time.Millisecond, r.begin(500*time.Millisecond))
 		for i, ms := range c.cpu {
 			next, outcome := r.fired((start + ms) * time.Millisecond)
 			want, end := time.Duration(50), inTime
