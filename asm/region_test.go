@@ -1,8 +1,11 @@
 package asm
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/require"
@@ -11,30 +14,14 @@ import (
 
 // TestRegionOf: the blocks of a loop, and what is in the way.
 func TestRegionOf(t *testing.T) {
-	for _, test := range []struct {
-		name, code                  string
-		entry, insts, blocks, exits int
-		leads                       []int64
-		reason                      verdict.Reason
-	}{
-		{"one block", "4801d8" + "48ffc9" + "75f8", 0, 3, 1, 1, []int64{8}, ""},
-		{"the header below the body, as Go writes it", "480304c8" + "48ffc1" + "4839d9" + "7cf4", 7, 4, 2, 1, []int64{12}, ""},
-		{"a branch that leaves", "84c0" + "7406" + "48ffc9" + "75f7", 0, 4, 2, 2, []int64{9, 10}, ""},
-		{"a call on one of two ways", "84c0" + "7505" + "e811111111" + "48ffc9" + "75f2", 0, 4, 2, 2, []int64{4, 14}, ""},
-		{"a call by address after what prepares it", "84c0" + "7505" + "31c0" + "41ffd0" + "48ffc9" + "75f2", 0, 4, 2, 2, []int64{4, 14}, ""},
-		{"code between that does not come back", "84c0" + "7505" + "0f0b0f0b90" + "48ffc9" + "75f2", 0, 4, 2, 2, []int64{4, 14}, ""},
-		{"no loop", "84c0" + "7403" + "48ffc0" + "48ffc3", 0, 4, 3, 1, []int64{10}, ""},
-		{"a call on each way", "e800000000" + "ebf9", 0, 0, 0, 0, nil, verdict.ControlFlow},
-		{"a system call", "0f05" + "ebfc", 0, 0, 0, 0, nil, verdict.Syscall},
-		{"an entry past the code", "ebfe", 2, 0, 0, 0, nil, verdict.ControlFlow},
-		{"into an instruction", "05eb049090" + "75fa" + "ebf7", 0, 0, 0, 0, nil, verdict.ControlFlow},
-	} {
-		r, err := RegionOf(require.Hex(t, test.code), test.entry)
-		if verdict.ReasonOf(err) != test.reason || (err == nil) != (test.reason == "") {
-			t.Errorf("%s: %v, not %q", test.name, err, test.reason)
-		} else if err == nil {
-			require.Equal(t, test.name, []any{test.insts, test.blocks, test.exits, test.leads}, []any{len(r.Insts), r.Blocks, r.Exits, r.Leads()})
+	for _, row := range require.Table(t, "regions.txt") {
+		got := []string{row[0], row[1], "", "", "", "", "", row[7]}
+		r, err := RegionOf(require.Hex(t, row[0]), require.Get(strconv.Atoi(row[1]))(t))
+		if got[6] = string(verdict.ReasonOf(err)); err == nil {
+			got[2], got[3], got[4] = fmt.Sprint(len(r.Insts)), fmt.Sprint(r.Blocks), fmt.Sprint(r.Exits)
+			got[5] = strings.Trim(fmt.Sprint(r.Leads()), "[]")
 		}
+		require.Equal(t, row[7], row, got)
 	}
 }
 

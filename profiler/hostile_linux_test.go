@@ -261,25 +261,8 @@ func TestStateAfterHostileBlocks(t *testing.T) {
 		r := b.walk(code)
 		require.Equal(t, fmt.Sprintf("after %s (%x, %s %s)", name, code, r.Status, r.Reason), "", before.difference(b.canary()))
 	}
-	for name, hex := range map[string]string{
-		"flags from memory": "68d70f0000 9d" /* CF PF AF ZF SF DF OF, and IF */, "trap flag": "68 02030000 9d",
-		"trap flag, then more": "68 02030000 9d 90", "alignment check": "68 02020400 9d", "alignment check, used": "68 02020400 9d 8b4301",
-		"alignment check, aligned": "68 02020400 9d 8b4304", "alignment check, then a gather": "68 02020400 9d c4411d76e4 c4a29d92040b",
-		"nested task": "68 02420000 9d", "identification": "68 02022000 9d", "resume and virtual 8086": "68 02020300 9d",
-		"I/O privilege": "68 02320000 9d", "all flags": "68 ffffff7f 9d", "paper's flags": "9d", "direction": "fd",
-		"MXCSR, nothing masked": "c7030000 0000 0fae13 f20f5ec9", "MXCSR, rounding": "c703 80ff0000 0fae13",
-		"MXCSR, all exceptions": "c703 bf1f0000 0fae13", "MXCSR, reserved bits": "c703 ffffffff 0fae13",
-		"MXCSR, misaligned": "c703 801f0200 0fae13", "x87 control, all unmasked": "c70340020000 d92b",
-		"x87, pending exception": "c70340020000 d92b d9ee d9e8 def1", "x87, pending at the end": "c70340020000 dbe3 d92b d9e8 d9ee def9",
-		"x87, pending, then MMX": "c70340020000 dbe3 d92b d9ee d9e8 d9c9 dcf1 0f6fc0", "x87 environment": "d923", "x87 state": "dd23",
-		"x87, all full": "d9e8d9e8d9e8d9e8d9e8d9e8d9e8d9e8", "x87, precision": "c7037f000000 d92b", "MMX without emms": "0f6ec0",
-		"frstpm": "dbe5", "fsetpm": "dbe4", "fxrstor": "0fae0b", "xrstor": "0fae2b", "segment base": "f3480faed0", "segment register": "8ee0",
-		"protection keys": "0f01ef", "debug register": "0f23f8", "tiles": "c4e2784903", "upper vector halves": "c5fc58c0 c4e27d18c8",
-		"512 bits": "62f17c4858c0", "high registers": "62a17c4058c0", "masks": "c5f846c0 c5f846c9", "red zone": "48894424f8 48894424c0",
-		"stack pointer gone": "31e4", "stack pointer odd": "4883c401 50", "line flushed": "480118 0fae38", "nontemporal": "480fc318 0faef8",
-		"prefetch": "0f180b 0f0d0b 0f1803", "memory fence": "0faef0",
-	} {
-		check(name, require.Hex(t, hex))
+	for _, row := range require.Table(t, "hostile.txt") {
+		check(row[1], require.Hex(t, row[0]))
 	}
 	rng := hostile.Seeded(t)
 	for range hostile.Scaled(150, 1000) {
