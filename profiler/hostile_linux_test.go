@@ -115,16 +115,12 @@ func TestEnds(t *testing.T) {
 		hex     string
 		reasons []verdict.Reason // any of them; "" is that it runs
 	}{
-		"repeated store, 2^64 times":  {"48c7c1ffffffff f3aa", []verdict.Reason{verdict.TooManyPages, verdict.Timeout}},
-		"repeated store of quadwords": {"48c7c1ffffffff f348ab", []verdict.Reason{verdict.TooManyPages, verdict.Timeout}},
-		"repeated copy, 2^64 times":   {"48c7c1ffffffff f3a4", []verdict.Reason{verdict.TooManyPages, verdict.Timeout}},
-		"repeated load":               {"48c7c1ffffffff f3ac", []verdict.Reason{verdict.TooManyPages, verdict.Timeout}},
-		"repeated compare":            {"48c7c1ffffffff f3a6", []verdict.Reason{verdict.TooManyPages, verdict.Timeout}},
-		"repeated scan":               {"48c7c1ffffffff b001 f2ae", []verdict.Reason{"", verdict.TooManyPages, verdict.Timeout}},
-		"the same, downwards":         {"fd 48c7c1ffffffff f3aa", []verdict.Reason{verdict.TooManyPages, verdict.Timeout, verdict.Unmappable}},
-		"around 4 GiB":                {"b9ffffffff 67f3aa", []verdict.Reason{verdict.TooManyPages, verdict.Timeout}},
-		"a page, over and over":       {"b900100000 f3ac 81ee00100000", []verdict.Reason{"", verdict.Timeout}},
-		"pause":                       {"f390", []verdict.Reason{""}},
+		"repeated store, 2^64 times": {"48c7c1ffffffff f3aa", []verdict.Reason{verdict.TooManyPages, verdict.Timeout}},
+		"repeated scan":              {"48c7c1ffffffff b001 f2ae", []verdict.Reason{"", verdict.TooManyPages, verdict.Timeout}},
+		"the same, downwards":        {"fd 48c7c1ffffffff f3aa", []verdict.Reason{verdict.TooManyPages, verdict.Timeout, verdict.Unmappable}},
+		"around 4 GiB":               {"b9ffffffff 67f3aa", []verdict.Reason{verdict.TooManyPages, verdict.Timeout}},
+		"a page, over and over":      {"b900100000 f3ac 81ee00100000", []verdict.Reason{"", verdict.Timeout}},
+		"pause":                      {"f390", []verdict.Reason{""}},
 		"fault in the last copies": {"480fba2b08 4883c304 488d0b 8b09",
 			[]verdict.Reason{"", verdict.Unmappable, verdict.Misaligned, verdict.L1DMiss, verdict.AliasFrame, verdict.Alias4K}},
 		"walk into the kernel's half": {"48c1e302 8b03", []verdict.Reason{verdict.Unmappable}},
