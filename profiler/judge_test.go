@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -35,7 +36,11 @@ var operands = sync.OnceValue(func() (list []asm.Inst) {
 	}
 	seen := map[key]bool{}
 	try := func(opcode byte, modrm byte, tail []byte, head ...byte) {
+		vex := len(head) >= 3 && (head[0] == 0xc4 || head[0] == 0x62)
 		for reg := range byte(8) {
+			if vex && reg > 1 && !bytes.Contains([]byte("\x71\x72\x73\xae\xc6\xc7\xf3"), []byte{opcode}) { // not a group
+				break
+			}
 			code := slices.Concat(head, []byte{opcode, modrm | reg<<3}, tail)
 			for range 8 { // an immediate, as far as there is one, and nops
 				code = append(code, 0x90)
