@@ -51,11 +51,7 @@ func TestAddresses(t *testing.T) {
 			continue
 		}
 		const touch = "f60300" // test byte [rbx], 0: without any page nothing is traced
-		r, err := b.block(require.Hex(t, touch+code), initial.Paper(), layout.MaxFrames, 1)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
+		r := require.Get(b.block(require.Hex(t, touch+code), initial.Paper(), layout.MaxFrames, 1))(t)
 		from := require.Get(strconv.Atoi(row[1]))(t)
 		require.Equal(t, name, want, describe(r.Trace.Accesses, from+1))
 		if d, ok := b.sameState(r); !ok || d != "" {

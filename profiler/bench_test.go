@@ -35,13 +35,10 @@ const generous = 30 * time.Second
 func openBench(t testing.TB) bench {
 	t.Helper()
 	runtime.LockOSThread() // never unlocked: the thread is bound to a CPU, and ends with the test
-	allowed, err := host.AllowedCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	allowed := require.Get(host.AllowedCPUs())(t)
 	s := &session{opts: Options{CPUs: allowed}, cpu: host.Detect(), states: initial.States(), cpus: &cpus{list: allowed, index: len(allowed) - 1}}
 	s.timer = timing.NewUncalibrated(s.timingConfig())
-	err = s.cpus.pin()
+	err := s.cpus.pin()
 	if err == nil {
 		err = s.ready()
 	}

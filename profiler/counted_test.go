@@ -494,11 +494,7 @@ func TestStimuliDoWhatTheySay(t *testing.T) {
 	defer s.discard()
 	for _, x := range stimuli(s.cpu) {
 		j, insts := require.Get2(x.block(s))(t)
-		m, err := s.prepare(j, insts, *x.setup.Unroll)
-		if err != nil {
-			t.Errorf("%s: %v", x.name, err)
-			continue
-		}
+		m := require.Get(s.prepare(j, insts, *x.setup.Unroll))(t)
 		p := invariants.Predict(m.Trace, s.cpu.Core)
 		codeMisses := 0.0 // in a second run of all copies
 		for lines, i := map[uint64]int{}, 0; i < 2*m.Factors.Short; i++ {

@@ -2,6 +2,7 @@ package unroll
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -113,9 +114,8 @@ func TestLater(t *testing.T) {
 		{Factors{32, 64}, Factors{48, 64}, false}, // 16 copies after 48 are too few
 		{Factors{48, 80}, Factors{64, 80}, false},
 	} {
-		if got, ok := c.of.Later(); got != c.want || ok != c.ok {
-			t.Errorf("after %v: %v, %v, want %v, %v", c.of, got, ok, c.want, c.ok)
-		}
+		got, ok := c.of.Later()
+		require.Equal(t, fmt.Sprint("after ", c.of), []any{c.want, c.ok}, []any{got, ok})
 	}
 }
 
@@ -141,9 +141,7 @@ func TestWithin(t *testing.T) {
 		{Factors{1, 3}, 100, Factors{1, 3}, false},
 	} {
 		got, ok := c.f.Within(c.copies)
-		if got != c.want || ok != c.ok {
-			t.Errorf("%v within %d copies: %v %v, want %v %v", c.f, c.copies, got, ok, c.want, c.ok)
-		}
+		require.Equal(t, fmt.Sprintf("%v within %d copies", c.f, c.copies), []any{c.want, c.ok}, []any{got, ok})
 	}
 	for copies, want := range map[int]Factors{2: {1, 3}, 30: {8, 24}} {
 		require.Equal(t, copies, want, Factors{128, 512}.AtMost(copies))

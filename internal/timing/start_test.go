@@ -246,10 +246,7 @@ func TestStartBesideASteadyNeighbour(t *testing.T) {
 			timer.CPU.IdleProbe = s.truth * probeIterations / s.iterations
 		}
 		timer.start = start{clock: timer.clock, confirmed: timer.confirms}
-		f, err := timer.start.find(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := require.Get(timer.start.find(s))(t)
 		timer.rate = clockRate{ticks: f.rate}
 		timer.began(f)
 		if off := math.Abs(timer.idle-s.truth) - s.step/s.rate; known && timer.idle == 0 || timer.idle != 0 && off > 0.04*s.truth {
