@@ -119,13 +119,6 @@ func TestLater(t *testing.T) {
 	}
 }
 
-func TestThroughput(t *testing.T) {
-	for f, want := range map[Factors]float64{{16, 48}: 6.25, {0, 100}: 3} { // 0: Equation 1, by the longer image alone
-		require.Equal(t, f, want, Throughput(100, 300, f))
-	}
-	require.Equal(t, "a slow shorter image", -6.25, Throughput(300, 100, Factors{16, 48}))
-}
-
 func TestWithin(t *testing.T) {
 	for _, c := range []struct {
 		f      Factors
