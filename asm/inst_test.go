@@ -25,17 +25,6 @@ func TestUndecodable(t *testing.T) {
 	}
 }
 
-// TestSpelling: prefixes that no operand shows are in the text where they change what is meant.
-func TestSpelling(t *testing.T) {
-	for hex, want := range map[string]string{
-		"d7": "xlat", "3ed7": "xlat", "64d7": "xlat byte ptr fs:[rbx]",
-		"65d7": "xlat byte ptr gs:[rbx]", "67d7": "xlat byte ptr [ebx]", "6764d7": "xlat byte ptr fs:[ebx]",
-		"e300": "jrcxz .+0x0", "67e300": "jecxz .+0x0",
-	} {
-		require.Equal(t, hex, want, mustDecode(t, hex)[0].Text())
-	}
-}
-
 // TestRefuse has the second instruction refused.
 func TestRefuse(t *testing.T) {
 	for reason, codes := range map[verdict.Reason]string{

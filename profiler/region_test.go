@@ -255,33 +255,20 @@ func TestRegionMemory(t *testing.T) {
 // TestInner: a block with branches within it, whose copies all take one path.
 func TestInner(t *testing.T) {
 	p := start(t, Options{Inner: true})
-	for _, c := range []struct {
-		name, hex string
-		taken     int // of each branch, 0 or 1; -1: rejected
-		pages     int
-	}{
-		{"not taken: paper's bl is 0", "f6c301" + "7504" + "480fafc0" + "48ffc9", 0, 0}, // test bl, 1; jnz over; imul rax, rax; over: dec rcx
-		{"taken over a load", "f6c301" + "7402" + "8b07" + "48ffc9", 1, 0},              // mov eax, [rdi]
-		{"not taken over a load", "f6c301" + "7502" + "8b07" + "48ffc9", 0, 1},          //
-		{"taken over 48 cycles", "f6c301" + "7440" + strings.Repeat("480fafc0", 16) + "48ffc9", 1, 0},
-		{"to the next copy", "48ffc9" + "f6c301" + "7402" + "8b07", 1, 0},                  //
-		{"with a branch at the end", "f6c301" + "7402" + "8b07" + "4885c9" + "7510", 1, 0}, // test rcx, rcx; jnz away
-		{"another path in each copy", "f6c101" + "7403" + "48ffc0" + "48ffc9", -1, 0},      // test cl, 1; jz over; inc rax; dec rcx
-		{"a loop", "f6c301" + "7403" + "48ffc0" + "48ffc9" + "75f3", -1, 0},                //
-		{"x87", "f6c301" + "7402" + "d9e8" + "90", -1, 0},                                  // fld1
-		{"back", "90" + "75fd" + "90", -1, 0},                                              //
-	} {
-		r := require.Get(p.Profile(t.Context(), Block{Code: require.Hex(t, c.hex)}))(t)
+	for _, row := range require.Table(t, "inner.txt") {
+		name := row[3]
+		r := require.Get(p.Profile(t.Context(), Block{Code: require.Hex(t, row[0])}))(t)
+		taken := map[string]int{"taken": r.UnrollLong}[row[1]]
 		switch {
-		case c.taken == 1 && r.Impossible != "": // by what did not run
-			t.Errorf("%s: %s", c.name, r.Impossible)
+		case row[1] == "taken" && r.Impossible != "": // by what did not run
+			t.Errorf("%s: %s", name, r.Impossible)
 		case r.Reason.Noise():
-		case c.taken < 0:
+		case row[1] == "rejected":
 			if r.Reason != verdict.ControlFlow || r.Inner != nil {
-				t.Errorf("%s: %v %v", c.name, r.Rejection, r.Inner)
+				t.Errorf("%s: %v %v", name, r.Rejection, r.Inner)
 			}
-		case len(r.Inner) != 1 || r.Inner[0].Of != r.UnrollLong || r.Inner[0].Taken != c.taken*r.UnrollLong || r.Mode != Unroll || r.Pages != c.pages || r.Rejection != nil && r.Reason != verdict.Nonlinear:
-			t.Errorf("%s: %+v, %s, %d pages, %v", c.name, r.Inner, r.Mode, r.Pages, r.Rejection)
+		case len(r.Inner) != 1 || r.Inner[0].Of != r.UnrollLong || r.Inner[0].Taken != taken || r.Mode != Unroll || fmt.Sprint(r.Pages) != row[2] || r.Rejection != nil && r.Reason != verdict.Nonlinear:
+			t.Errorf("%s: %+v, %s, %d pages, %v", name, r.Inner, r.Mode, r.Pages, r.Rejection)
 		}
 	}
 	// mov eax, [rdi]; test bl, 1; jnz over; mov eax, [rdi]; over: test rcx, rcx; jnz away
