@@ -79,6 +79,9 @@ func Table(t testing.TB, name string) (rows [][]string) {
 		}
 		rows = append(rows, cells)
 	}
+	if len(rows) == 0 {
+		t.Fatalf("testdata/%s has no row", name)
+	}
 	return rows
 }
 
