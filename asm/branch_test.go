@@ -2,8 +2,10 @@ package asm
 
 import (
 	"fmt"
-	"slices"
+	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestTrailingBranch(t *testing.T) {
@@ -45,9 +47,7 @@ func TestTrailingBranch(t *testing.T) {
 			if !c.invert {
 				continue
 			}
-			if in := mustDecode(t, fmt.Sprintf("%x", code))[0]; in.Mnemonic != "je" {
-				t.Errorf("%s inverted is %s", c.hex, in.Text())
-			}
+			require.Equal(t, c.hex+", inverted", "je", mustDecode(t, fmt.Sprintf("%x", code))[0].Mnemonic)
 		}
 	}
 	for _, none := range []string{
@@ -63,20 +63,7 @@ func TestTrailingBranch(t *testing.T) {
 
 // TestInnerBranches: those that stay within the block, or lead to the next copy.
 func TestInnerBranches(t *testing.T) {
-	for hex, want := range map[string][]int{
-		"7404480fafc048ffc9":       {0},    // over the imul
-		"740748480fafc048ffc9":     nil,    // past the end
-		"740390909090":             {0},    // to the third nop
-		"740290907500":             {0},    // to the branch at the end, which is none of them
-		"740490907500":             nil,    // past that: a dry run has another in its place
-		"7402909075fb":             {0},    // to a branch to the start
-		"7401" + "7400" + "9090":   {1},    // the first into an instruction
-		"7400" + "e300" + "90":     {0, 1}, // to the next instruction
-		"eb0090" + "75fc" + "90":   nil,    // always taken; backwards
-		"660f840000" + "90" + "90": nil,    // with an operand-size prefix
-	} {
-		if got := InnerBranches(mustDecode(t, hex)); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, not %v", hex, got, want)
-		}
+	for _, row := range require.Table(t, "inner_branches.txt") {
+		require.Equal(t, row[2], row[1], strings.Trim(fmt.Sprint(InnerBranches(mustDecode(t, row[0]))), "[]"))
 	}
 }

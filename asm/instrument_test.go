@@ -2,6 +2,7 @@ package asm
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/require"
@@ -55,9 +56,7 @@ func TestRepeat(t *testing.T) {
 		second := got.PC()
 		copies(got, 1, 2)
 		got.Repeat(first, second, n)
-		if !bytes.Equal(got.Bytes(), want.Bytes()) {
-			t.Errorf("%d more copies:\n% x\nwant\n% x", n, got.Bytes(), want.Bytes())
-		}
+		require.Equal(t, fmt.Sprint(n, " more copies"), want.Bytes(), got.Bytes())
 	}
 	defer func() {
 		if recover() == nil {

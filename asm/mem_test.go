@@ -61,9 +61,7 @@ func TestAlign(t *testing.T) {
 		64: "62f17c482803 62f17c492803 0fae23", // vmovaps, masked too, xsave
 	} {
 		for code := range strings.FieldsSeq(codes) {
-			if in := mustDecode(t, code)[0]; in.Align != want {
-				t.Errorf("%s %s: align %d, want %d", code, in.Text(), in.Align, want)
-			}
+			require.Equal(t, code, want, mustDecode(t, code)[0].Align)
 		}
 	}
 }

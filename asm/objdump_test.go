@@ -2,9 +2,7 @@ package asm
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -32,8 +30,7 @@ func objdumpSlots(t *testing.T, sequences [][]byte) []map[int]dumped {
 		image = append(image, s...)
 		// With more bytes of nops at its end than the longest instruction has, which objdump exceeds by some prefixes, it is
 		// back in step at the next one, whatever it made of this one. A nop is one line of its output wherever it enters it.
-		own := len(s) - len(bytes.TrimRight(s, "\x90"))
-		image = append(image, bytes.Repeat([]byte{0x66, 0x66, 0x66, 0x90}, max(0, maxLength+5-own+3)/4)...)
+		image = append(image, "\x66\x66\x66\x66\x66\x66\x66\x66\x66\x90\x66\x66\x66\x66\x66\x66\x66\x66\x66\x90"...)
 	}
 	file := require.File(t, "code", image)
 	cmd := exec.Command(tool, "-D", "-z", "-w", "-b", "binary", "-m", "i386:x86-64", "-M", "intel", "--insn-width=16", file)
@@ -69,24 +66,6 @@ func objdumpSlots(t *testing.T, sequences [][]byte) []map[int]dumped {
 	require.NoError(t, lines.Err())
 	require.NoError(t, cmd.Wait())
 	return result
-}
-
-// corpus is the development corpus, where there is one.
-func corpus(t testing.TB) [][]byte {
-	t.Helper()
-	file, err := os.Open("../../shared/corpus/blocks.csv")
-	if err != nil {
-		require.Skip(t, require.Corpus, "no development corpus beside this checkout")
-	}
-	defer file.Close()
-	var blocks [][]byte
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		first, _, _ := strings.Cut(lines.Text(), ",")
-		block := require.Hex(t, first)
-		blocks = append(blocks, block)
-	}
-	return blocks
 }
 
 var branch = regexp.MustCompile(`((?:j\w+|call|loop\w*|xbegin)(?:,p[nt])? +)(?:ds:)?(0x[0-9a-f]+)`)

@@ -1,51 +1,27 @@
 package asm
 
 import (
-	"encoding/hex"
-	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 // TestRegionOf: the blocks of a loop, and what is in the way.
 func TestRegionOf(t *testing.T) {
-	for _, test := range []struct {
-		name, code                  string
-		entry, insts, blocks, exits int
-		leads                       []int64
-		reason                      verdict.Reason
-	}{
-		{"one block", "4801d8" + "48ffc9" + "75f8", 0, 3, 1, 1, []int64{8}, ""},
-		{"the header below the body, as Go writes it", "480304c8" + "48ffc1" + "4839d9" + "7cf4", 7, 4, 2, 1, []int64{12}, ""},
-		{"a branch that leaves", "84c0" + "7406" + "48ffc9" + "75f7", 0, 4, 2, 2, []int64{9, 10}, ""},
-		{"a call on one of two ways", "84c0" + "7505" + "e811111111" + "48ffc9" + "75f2", 0, 4, 2, 2, []int64{4, 14}, ""},
-		{"a call by address after what prepares it", "84c0" + "7505" + "31c0" + "41ffd0" + "48ffc9" + "75f2", 0, 4, 2, 2, []int64{4, 14}, ""},
-		{"code between that does not come back", "84c0" + "7505" + "0f0b0f0b90" + "48ffc9" + "75f2", 0, 4, 2, 2, []int64{4, 14}, ""},
-		{"no loop", "84c0" + "7403" + "48ffc0" + "48ffc3", 0, 4, 3, 1, []int64{10}, ""},
-		{"a call on each way", "e800000000" + "ebf9", 0, 0, 0, 0, nil, verdict.ControlFlow},
-		{"a system call", "0f05" + "ebfc", 0, 0, 0, 0, nil, verdict.Syscall},
-		{"an entry past the code", "ebfe", 2, 0, 0, 0, nil, verdict.ControlFlow},
-		{"into an instruction", "05eb049090" + "75fa" + "ebf7", 0, 0, 0, 0, nil, verdict.ControlFlow},
-	} {
-		code, err := hex.DecodeString(test.code)
-		if err != nil {
-			t.Fatal(err)
+	for _, row := range require.Table(t, "regions.txt") {
+		got := []string{row[0], row[1], "", "", "", "", "", row[7]}
+		r, err := RegionOf(require.Hex(t, row[0]), require.Get(strconv.Atoi(row[1]))(t))
+		if got[6] = string(verdict.ReasonOf(err)); err == nil {
+			got[2], got[3], got[4] = fmt.Sprint(len(r.Insts)), fmt.Sprint(r.Blocks), fmt.Sprint(r.Exits)
+			got[5] = strings.Trim(fmt.Sprint(r.Leads()), "[]")
 		}
-		r, err := RegionOf(code, test.entry)
-		rejection, _ := errors.AsType[*verdict.Rejection](err)
-		switch {
-		case test.reason == "" && err != nil:
-			t.Errorf("%s: %v", test.name, err)
-		case test.reason != "" && (rejection == nil || rejection.Reason != test.reason):
-			t.Errorf("%s: %v, not %s", test.name, err, test.reason)
-		case test.reason == "" && (len(r.Insts) != test.insts || r.Blocks != test.blocks || r.Exits != test.exits):
-			t.Errorf("%s: %d instructions, %d blocks, %d exits", test.name, len(r.Insts), r.Blocks, r.Exits)
-		case test.reason == "" && !slices.Equal(r.Leads(), test.leads):
-			t.Errorf("%s: it leads to %v, not %v", test.name, r.Leads(), test.leads)
-		}
+		require.Equal(t, row[7], row, got)
 	}
 }
 
@@ -61,7 +37,7 @@ func TestRegionContained(t *testing.T) {
 		for range 1 + rng.IntN(30) {
 			one := others[rng.IntN(len(others))]
 			if rng.IntN(3) == 0 {
-				one = append([]byte(nil), branches[rng.IntN(len(branches))]...)
+				one = slices.Clone(branches[rng.IntN(len(branches))])
 				to := rng.IntN(120) - 60
 				one[len(one)-1] = byte(to)
 				if len(one) >= 5 {
@@ -78,7 +54,7 @@ func TestRegionContained(t *testing.T) {
 			before, safe, err = r.Contained()
 		}
 		if err != nil {
-			if _, rejected := errors.AsType[*verdict.Rejection](err); !rejected {
+			if verdict.ReasonOf(err) == "" {
 				t.Fatalf("%x from %d: %v", code, entry, err)
 			}
 			continue

@@ -1,6 +1,7 @@
 package initial
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -89,8 +90,6 @@ func TestElements(t *testing.T) {
 		0x123457fc123457f8: {Elements{Width: 4, Step: 4}, 0x11f8},
 		0x12345640:         {Elements{Width: 8, Step: 64}, 0x7408},
 	} {
-		if got := (&State{Fill: paperWord, Elements: c.Elements}).Word(c.address); got != want {
-			t.Errorf("%+v at %#x: %#x, want %#x", c.Elements, c.address, got, want)
-		}
+		require.Equal(t, fmt.Sprintf("%+v at %#x", c.Elements, c.address), want, (&State{Fill: paperWord, Elements: c.Elements}).Word(c.address))
 	}
 }

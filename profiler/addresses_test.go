@@ -51,11 +51,7 @@ func TestAddresses(t *testing.T) {
 			continue
 		}
 		const touch = "f60300" // test byte [rbx], 0: without any page nothing is traced
-		r, err := b.block(unhex(t, touch+code), initial.Paper(), layout.MaxFrames, 1)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
+		r := require.Get(b.block(require.Hex(t, touch+code), initial.Paper(), layout.MaxFrames, 1))(t)
 		from := require.Get(strconv.Atoi(row[1]))(t)
 		require.Equal(t, name, want, describe(r.Trace.Accesses, from+1))
 		if d, ok := b.sameState(r); !ok || d != "" {
@@ -70,7 +66,7 @@ func TestMaskedAccesses(t *testing.T) {
 	require.Slow(t)
 	const assist = 20 // fewer cycles than any assist takes
 	// Microcode takes other times from one layout to the next, which is not what is tested.
-	p := start(t, Options{Budget: 100 * time.Millisecond, Tolerate: []verdict.Reason{verdict.Nonlinear}})
+	p := start(t, Options{Budget: 100 * time.Millisecond, Precision: 0.05, Tolerate: []verdict.Reason{verdict.Nonlinear}})
 	for _, row := range require.Table(t, "masked.txt") {
 		code, needs, name := row[2], row[3], row[4]
 		if needs != "" && len(host.Missing([]string{needs})) > 0 {
@@ -79,7 +75,7 @@ func TestMaskedAccesses(t *testing.T) {
 		}
 		var cycles [2]float64
 		for i, mask := range row[:2] {
-			r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, mask+code)}))(t)
+			r := require.Get(p.Profile(t.Context(), Block{Code: require.Hex(t, mask+code)}))(t)
 			if r.Pages == 0 || r.Status != OK && !r.Reason.Noise() { // a rejection for noise has its pages, and no cycles
 				t.Errorf("%s%s: %d pages (%s %v); want its page mapped", mask, code, r.Pages, r.Status, r.Rejection)
 			}
@@ -95,7 +91,7 @@ func TestMaskedAccesses(t *testing.T) {
 	for name, hex := range map[string]string{
 		"not canonical": "48b80000000000008000c4e2752c00", "bbprof's own": "48b80000000000600000c4e2752c00", "the kernel's": "48c7c000f0ffffc4e2752e00",
 	} {
-		if r, err := p.Profile(t.Context(), Block{Code: unhex(t, hex)}); err != nil || r.Reason != verdict.Unmappable {
+		if r, err := p.Profile(t.Context(), Block{Code: require.Hex(t, hex)}); err != nil || r.Reason != verdict.Unmappable {
 			t.Errorf("%s: %s %+v, %v; want it rejected as unmappable", name, r.Status, r.Rejection, err)
 		}
 	}

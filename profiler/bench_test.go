@@ -2,11 +2,8 @@ package profiler
 
 import (
 	"errors"
-	"io/fs"
-	"os"
 	"reflect"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,13 +35,10 @@ const generous = 30 * time.Second
 func openBench(t testing.TB) bench {
 	t.Helper()
 	runtime.LockOSThread() // never unlocked: the thread is bound to a CPU, and ends with the test
-	allowed, err := host.AllowedCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	allowed := require.Get(host.AllowedCPUs())(t)
 	s := &session{opts: Options{CPUs: allowed}, cpu: host.Detect(), states: initial.States(), cpus: &cpus{list: allowed, index: len(allowed) - 1}}
 	s.timer = timing.NewUncalibrated(s.timingConfig())
-	err = s.cpus.pin()
+	err := s.cpus.pin()
 	if err == nil {
 		err = s.ready()
 	}
@@ -128,6 +122,7 @@ func (b bench) runAfter(r *mapping.MappedBlock, im harness.Image, ahead []tracee
 	}
 	m.GPR, m.Flags = stop.Regs.GPR, stop.Regs.Flags&(0x8d5|0x400|0x4000|0x40000) // arithmetic, DF, NT, AC
 	m.SetXSave(require.Get(r.Child.XSave())(b.t), xsaveOffsets())
+	m.frames = make([]byte, 0, r.Plan.Frames*layout.PageSize)
 	for i := range r.Plan.Frames {
 		m.frames = append(m.frames, r.Child.Frame(i)...)
 	}
@@ -145,23 +140,4 @@ func rejectionOf(t testing.TB, err error) *verdict.Rejection {
 		t.Fatal(err)
 	}
 	return &verdict.Rejection{}
-}
-
-// corpusSample returns every stride-th block of the development corpus, none on a machine without it.
-func corpusSample(t *testing.T, stride int) (blocks [][]byte) {
-	t.Helper()
-	text, err := os.ReadFile("../../shared/corpus/blocks.csv")
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Log("the development corpus is not on this machine")
-		return nil
-	}
-	require.NoError(t, err)
-	n := 0
-	for line := range strings.Lines(string(text)) {
-		if n++; n%stride == 0 {
-			code, _, _ := strings.Cut(strings.TrimSpace(line), ",")
-			blocks = append(blocks, unhex(t, code))
-		}
-	}
-	return blocks
 }

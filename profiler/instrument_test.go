@@ -110,7 +110,7 @@ func ownBlocks(t *testing.T) (blocks []ownBlock) {
 	defer f.Close()
 	rows := require.Get(csv.NewReader(f).ReadAll())(t)
 	for _, row := range rows[1:] {
-		b := ownBlock{code: unhex(t, row[0]), expect: row[1], text: row[3]}
+		b := ownBlock{code: require.Hex(t, row[0]), expect: row[1], text: row[3]}
 		for _, name := range strings.Fields(strings.Trim(row[2], "-")) {
 			feature := cpuid.ParseFeature(name)
 			if feature == cpuid.UNKNOWN {
@@ -128,7 +128,7 @@ func ownBlocks(t *testing.T) (blocks []ownBlock) {
 func TestInstrumented(t *testing.T) {
 	b := openBench(t)
 	blocks := ownBlocks(t)
-	for _, code := range corpusSample(t, 20) {
+	for _, code := range require.CorpusSample(t, 50) {
 		blocks = append(blocks, ownBlock{code: code})
 	}
 	outcomes := map[string]int{}

@@ -1,7 +1,6 @@
 package profiler
 
 import (
-	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -40,8 +39,7 @@ func TestCompareHalves(t *testing.T) {
 			{Number: int(timing.LayoutOf(0, 1)), Mean: 99}, // at another dispatch offset
 		}}}
 		growth, err := compareHalves(timed, []timing.Window{{Layout: at(0), Cycles: c.partial}}, third, all)
-		var r *verdict.Rejection
-		if c.ok != (err == nil) || !c.ok && (!errors.As(err, &r) || r.Reason != verdict.Nonlinear) {
+		if c.ok != (err == nil) || !c.ok && verdict.ReasonOf(err) != verdict.Nonlinear {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if want := c.e.Value - c.partial; math.Abs(growth-want) > 1e-9 {
@@ -78,7 +76,7 @@ func TestAddEnds(t *testing.T) {
 			j.Unroll = &r.block.Factors
 		}
 		err := j.addEnds(&r)
-		if rejection := (*verdict.Rejection)(nil); c.ok != (err == nil) || !c.ok && (!errors.As(err, &rejection) || (rejection.Reason == verdict.LoopExit) != (c.loop != nil)) {
+		if reason := verdict.ReasonOf(err); c.ok != (err == nil) || c.ok != (reason == "") || !c.ok && (reason == verdict.LoopExit) != (c.loop != nil) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		require.Equal(t, c.name, c.ends, r.timed.Estimate.Half)
@@ -89,7 +87,7 @@ func TestAddEnds(t *testing.T) {
 func TestThirdIsRestored(t *testing.T) {
 	b := openBench(t)
 	// inc qword [rbx]; mov [rbx+8], rcx, which changes nothing: so that images are asked what they change
-	m, err := b.block(unhex(t, "48ff0348894b08"), initial.Paper(), 1, 5)
+	m, err := b.block(require.Hex(t, "48ff0348894b08"), initial.Paper(), 1, 5)
 	if err == nil {
 		err = m.Child.Complete(m.RemapTo(1), generous, "mapping a replicate")
 	}

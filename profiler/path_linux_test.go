@@ -151,7 +151,7 @@ func TestWholePath(t *testing.T) {
 		count int
 		next  func() []byte
 	}{
-		{"random bytes", hostile.Scaled(2000, 200_000), func() []byte { return hostile.RandomBytes(rng) }},
+		{"random bytes", hostile.Scaled(1000, 200_000), func() []byte { return hostile.RandomBytes(rng) }},
 		{"valid sequences", hostile.Scaled(300, 100_000), func() []byte { return hostile.ValidBlock(rng) }},
 		{"mutated blocks", hostile.Scaled(300, 20_000), func() []byte { return hostile.Mutated(rng, own[rng.IntN(len(own))].code) }},
 	}

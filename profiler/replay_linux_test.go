@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -89,12 +90,7 @@ func TestReplayOnce(t *testing.T) {
 		want := *before
 		want.Pages = append([]initial.Page(nil), before.Pages...)
 		c.want(before, &want)
-		got, err := b.replay(unhex(t, c.hex), before)
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
-		require.Equal(t, c.name, &want, got)
+		require.Equal(t, c.name, &want, require.Get(b.replay(require.Hex(t, c.hex), before))(t))
 	}
 }
 
@@ -134,7 +130,7 @@ func TestHostileStates(t *testing.T) {
 	}{
 		{"trap flag", nop, somewhere(rng, pieCode), func(c *initial.Captured) { c.Flags |= 1 << 8 }, "-"},
 		{"all other flags", nop, somewhere(rng, pieCode), func(c *initial.Captured) { c.Flags = ^uint64(1 << 8) }, ""},
-		{"alignment check", "488b4701", somewhere(rng, pieCode, heapPage), func(c *initial.Captured) { c.Flags |= 1 << 18 }, verdict.SIGBUS},
+		{"alignment check", "488b4701", somewhere(rng, pieCode, heapPage), func(c *initial.Captured) { c.Flags, c.GPR[asm.RDI] = c.Flags|1<<18, heapPage }, verdict.SIGBUS},
 		{"unmasked division by zero", "f30f5ec1", somewhere(rng, pieCode), func(c *initial.Captured) { c.MXCSR, c.Vectors = 0, nil }, verdict.SIGFPE},
 		{"unmasked x87 exception", "d9e8", somewhere(rng, pieCode), func(c *initial.Captured) { c.X87.Control, c.X87.Status = 0, 0x8081 }, verdict.SIGFPE},
 		{"reserved bits of mxcsr", nop, somewhere(rng, pieCode), func(c *initial.Captured) { c.MXCSR = 1 << 16 }, "-"},
@@ -163,21 +159,15 @@ func TestHostileStates(t *testing.T) {
 		if c.change != nil {
 			c.change(c.state)
 		}
-		if c.state.GPR[asm.RDI]>>48 != 0 && c.name == "alignment check" {
-			c.state.GPR[asm.RDI] = heapPage
-		}
-		_, err := b.replay(unhex(t, c.hex), c.state)
-		got := verdict.Reason("")
-		if rejection, ok := errors.AsType[*verdict.Rejection](err); ok {
-			got = rejection.Reason
-		} else if err != nil {
-			got = "-"
+		_, err := b.replay(require.Hex(t, c.hex), c.state)
+		got := verdict.ReasonOf(err)
+		if err != nil {
+			got = cmp.Or(got, "-")
 		}
 		if got != c.want {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
-		paper := initial.Paper()
-		if _, err := b.block(unhex(t, "488b00"), paper, 1, 4); err != nil && b.window == 0 {
+		if _, err := b.block(require.Hex(t, "488b00"), initial.Paper(), 1, 4); err != nil && b.window == 0 {
 			t.Errorf("after %s, a block in the paper's state: %v", c.name, err)
 		}
 	}
@@ -214,7 +204,7 @@ func TestLeavesState(t *testing.T) {
 		if c.change != nil {
 			c.change(state)
 		}
-		m, err := b.prepareBlock(Block{Code: unhex(t, c.hex), Setup: Setup{Captured: state}})
+		m, err := b.prepareBlock(Block{Code: require.Hex(t, c.hex), Setup: Setup{Captured: state}})
 		reason := rejectionOf(t, err).Reason
 		left := m.Left
 		if reason != c.reject || (left == nil) != (c.within == 0) || left != nil && (left.Copy != c.within || left.Why.Reason != c.why) {
@@ -237,7 +227,7 @@ func TestLeavesState(t *testing.T) {
 func TestLeavesEarly(t *testing.T) {
 	state := &initial.Captured{Address: pieCode, Pages: []initial.Page{{Address: heapPage, Writable: true}}}
 	state.MXCSR, state.GPR[asm.RDI] = initial.DefaultMXCSR, heapPage+layout.PageSize-4*8
-	block := Block{Code: unhex(t, "488b07"+"4883c708"), Setup: Setup{Captured: state}} // four copies reach the page's end
+	block := Block{Code: require.Hex(t, "488b07"+"4883c708"), Setup: Setup{Captured: state}} // four copies reach the page's end
 	for _, c := range []struct {
 		unroll *unroll.Factors
 		early  bool
@@ -278,7 +268,7 @@ func TestReplayLosesChild(t *testing.T) {
 		copy(b.child.Code()[entry-layout.Code:], []byte{0xeb, 0xfe}) // jmp $
 		return b.child.Complete([]tracee.Op{tracee.Run(entry, 1)}, 20*time.Millisecond, "an endless loop")
 	})
-	if rejection, ok := errors.AsType[*verdict.Rejection](err); !ok || rejection.Reason != verdict.Timeout {
+	if verdict.ReasonOf(err) != verdict.Timeout {
 		t.Errorf("endless: %v", err)
 	}
 }

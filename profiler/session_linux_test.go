@@ -34,9 +34,7 @@ func TestCPUBudget(t *testing.T) {
 	exhausted := b.startBudget(limit)
 	mustBe := func(want bool, after string) {
 		t.Helper()
-		if exhausted() != want {
-			t.Errorf("after %s the budget is used up: %v", after, !want)
-		}
+		require.Equal(t, "used up after "+after, want, exhausted())
 	}
 	time.Sleep(2 * limit)
 	mustBe(false, "waiting")
@@ -135,7 +133,7 @@ func TestCountInstructions(t *testing.T) {
 		if c.reason == verdict.Timeout {
 			within = 50 * time.Millisecond
 		}
-		got, err := countWithin(t.Context(), Block{Code: unhex(t, c.code)}, within)
+		got, err := countWithin(t.Context(), Block{Code: require.Hex(t, c.code)}, within)
 		require.Host(t, err)
 		if err != nil || got.Instructions != c.want || (got.Rejection != nil) != (c.reason != "") {
 			t.Errorf("%s: %+v, %v, want %d", c.code, got, err, c.want)
@@ -149,10 +147,8 @@ func TestCountInstructions(t *testing.T) {
 func TestSoftwareEventsHere(t *testing.T) {
 	p := start(t, Options{Clock: TSCClock, Events: []string{"task-clock", "page-faults"}})
 	before := owned(t).files
-	r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, "480fafc0")}))(t) // imul: 3 cycles
-	if now := owned(t).files; now != before {
-		t.Errorf("%d descriptors, %d before", now, before)
-	}
+	r := require.Get(p.Profile(t.Context(), Block{Code: require.Hex(t, "480fafc0")}))(t) // imul: 3 cycles
+	require.Equal(t, "descriptors", before, owned(t).files)
 	if r.Status == Rejected {
 		require.Measure(t, r.Rejection)
 	}

@@ -39,7 +39,7 @@ func TestSetupsInTurn(t *testing.T) {
 		{"both on one", Setup{Init: &moved, Frames: 1, Tolerate: []verdict.Reason{verdict.AliasFrame}}, 0, 1},
 	} {
 		// movsd xmm0, [rbx+8]; addsd xmm0, xmm0; movsd [rax], xmm0: 0x12345600 is a subnormal
-		m := require.Get(b.prepareBlock(Block{unhex(t, "f20f104308 f20f58c0 f20f1100"), c.setup}))(t)
+		m := require.Get(b.prepareBlock(Block{require.Hex(t, "f20f104308 f20f58c0 f20f1100"), c.setup}))(t)
 		m.Refill()
 		require.NoError(t, m.Plan.RunOnce(m.Child, m.Long))
 		base := initial.Paper().FSBase
@@ -58,7 +58,7 @@ func TestNoMapping(t *testing.T) {
 	b := openBench(t)
 	for hex, reason := range map[string]verdict.Reason{"90488b03": verdict.SIGSEGV, "4801c0": ""} {
 		require.NoError(t, b.ready())
-		_, err := b.prepareBlock(Block{Code: unhex(t, hex), Setup: Setup{NoMapping: true}})
+		_, err := b.prepareBlock(Block{Code: require.Hex(t, hex), Setup: Setup{NoMapping: true}})
 		if r := rejectionOf(t, err); r.Reason != reason || reason != "" && (r.Inst == nil || r.Inst.Index != 1) {
 			t.Errorf("%s: %v, want %q", hex, err, reason)
 		}
@@ -67,15 +67,11 @@ func TestNoMapping(t *testing.T) {
 
 // TestManyPages: a block is timed on the largest number of pages, mapped again in each child run.
 func TestManyPages(t *testing.T) {
-	p := start(t, Options{Budget: 300 * time.Millisecond})
-	r := require.Get(p.Profile(require.Context(t), Block{
-		Code: unhex(t, "488b03 4881c300100000"), // mov rax, [rbx]; add rbx, 4096
+	r := undisturbed(t, start(t, Options{Budget: 300 * time.Millisecond}), Block{
+		Code: require.Hex(t, "488b03 4881c300100000"), // mov rax, [rbx]; add rbx, 4096
 		Setup: Setup{Unroll: &unroll.Factors{Short: mapping.MaxPages / 2, Long: mapping.MaxPages}, Frames: 1,
 			Tolerate: []verdict.Reason{verdict.AliasFrame, verdict.L1DMiss, verdict.DTLBMiss, verdict.Nonlinear, verdict.Unstable}},
-	}))(t)
-	if r.Reason.Noise() || r.Reason == verdict.Timeout { // of a second for so many faults
-		require.Skip(t, require.Idle, "%v", r.Rejection)
-	}
+	}, func(r Result) bool { return !r.Reason.Noise() && r.Reason != verdict.Timeout }) // of a second for so many faults
 	if r.Status != OK || r.Pages != mapping.MaxPages {
 		t.Errorf("%v, %d pages", r.Err(), r.Pages)
 	}
@@ -124,14 +120,14 @@ func TestCheck(t *testing.T) {
 func TestSetStarts(t *testing.T) {
 	b := openBench(t)
 	// Each writes a vector register that is not set, so that the others are restored.
-	code, width, vectors := unhex(t, "660fefff"), 16, []int{0, 9} // pxor xmm7, xmm7
+	code, width, vectors := require.Hex(t, "660fefff"), 16, []int{0, 9} // pxor xmm7, xmm7
 	masks := false
 	switch {
 	case b.cpu.Features.AVX512BW:
-		code = unhex(t, "62010540efff"+"c4e1c447ff") // vpxord zmm31, zmm31, zmm31; kxorq k7, k7, k7
+		code = require.Hex(t, "62010540efff"+"c4e1c447ff") // vpxord zmm31, zmm31, zmm31; kxorq k7, k7, k7
 		width, vectors, masks = 64, []int{0, 9, 16, 29}, true
 	case b.cpu.Features.AVX:
-		code, width = unhex(t, "c5c5efff"), 32 // vpxor ymm7, ymm7, ymm7
+		code, width = require.Hex(t, "c5c5efff"), 32 // vpxor ymm7, ymm7, ymm7
 	}
 	text := "rax=0x1,rsp=0x12340008,r15=0x8000000000000001,cf=1,pf=0,af=1,zf=1,sf=0,of=1,mxcsr=0x7f80,k0=0x5,k6=0x6"
 	for _, reg := range vectors {
@@ -172,7 +168,7 @@ func TestSetIsMapped(t *testing.T) {
 		if set != "" {
 			init = require.Get(initial.ParseSet(set))(t).Over(init)
 		}
-		m := require.Get(b.block(unhex(t, c.hex), init, 1, 4))(t)
+		m := require.Get(b.block(require.Hex(t, c.hex), init, 1, 4))(t)
 		require.Equal(t, set, c.page, m.Pages[len(m.Pages)-1].Addr)
 	}
 }

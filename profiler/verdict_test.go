@@ -39,7 +39,7 @@ func TestTraceVerdicts(t *testing.T) {
 	for _, row := range require.Table(t, "verdicts.txt") {
 		b.cpu.Core = invariants.Core{L1DWays: 8, StoreBuffer: 56, WayPredicted: row[2] == "predicted"}
 		frames := map[string]int{"one": 1, "auto": AutoFrames}[row[1]]
-		if r, got := b.verdict(unhex(t, row[0]), frames); string(got) != row[3] {
+		if r, got := b.verdict(require.Hex(t, row[0]), frames); string(got) != row[3] {
 			t.Errorf("%v: %q; %d pages", row, got, len(r.Pages))
 		}
 	}
@@ -48,7 +48,7 @@ func TestTraceVerdicts(t *testing.T) {
 // TestFullSet: eight pages with a line each in one set, which bbprof's clock readings use too.
 func TestFullSet(t *testing.T) {
 	b := openBench(t)
-	code := unhex(t, "488d9800feffff 488b0b 488b8b00100000 488b8b00200000 488b8b00300000 488b8b00400000 488b8b00500000 488b8b00600000 488b8b00700000")
+	code := require.Hex(t, "488d9800feffff 488b0b 488b8b00100000 488b8b00200000 488b8b00300000 488b8b00400000 488b8b00500000 488b8b00600000 488b8b00700000")
 	b.cpu.Core = invariants.Core{L1DWays: 1 << 10, StoreBuffer: 56}
 	r, _ := b.verdict(code, layout.MaxFrames)
 	own := b.ownLines(r)[(initial.Paper().GPR[asm.RAX]-0x200)%layout.PageSize/64]
@@ -81,7 +81,7 @@ func TestWarnings(t *testing.T) {
 		{"lodsb", "ac", nil, 1},
 		{"mov rax, [rbx]; add rbx, 32", "488b03 4883c320", []string{"it touches new pages"}, 1},
 	} {
-		r, reason := b.verdict(unhex(t, c.hex), AutoFrames)
+		r, reason := b.verdict(require.Hex(t, c.hex), AutoFrames)
 		if reason != "" || len(r.Trace.Accesses) != c.accesses*r.Trace.Copies || !slices.EqualFunc(r.Warnings(), c.warnings, strings.HasPrefix) {
 			t.Errorf("%s: %q, %d accesses in %d copies, %q", c.text, reason, len(r.Trace.Accesses), r.Trace.Copies, r.Warnings())
 		}
@@ -91,7 +91,7 @@ func TestWarnings(t *testing.T) {
 // TestTolerate: only a tolerated reason of the trace is a warning, and a broken rule is no evidence.
 func TestTolerate(t *testing.T) {
 	b := openBench(t)
-	code := unhex(t, "48890b488b8b00100000") // mov [rbx], rcx; mov rcx, [rbx+0x1000]
+	code := require.Hex(t, "48890b488b8b00100000") // mov [rbx], rcx; mov rcx, [rbx+0x1000]
 	b.opts.Tolerate = []verdict.Reason{verdict.AliasFrame}
 	r, one := b.verdict(code, 1)
 	_, two := b.verdict(code, 2)
@@ -105,7 +105,7 @@ func TestTolerate(t *testing.T) {
 // that the operating system did not enable.
 func TestAsWritten(t *testing.T) {
 	r := &verdict.Rejection{Inst: &verdict.Inst{Index: 0, Text: "movdqa xmm0, xmmword ptr [rip+0x8]"}}
-	reportAsWritten(r, Block{Code: unhex(t, "660f6f05 01000000")}, asm.Features{}) // movdqa xmm0, [rip+1]
+	reportAsWritten(r, Block{Code: require.Hex(t, "660f6f05 01000000")}, asm.Features{}) // movdqa xmm0, [rip+1]
 	require.Equal(t, "it", "movdqa xmm0, xmmword ptr [rip+0x1]", r.Inst.Text)
 	const cpu = "this CPU does not run the instruction"
 	avx, avx512 := asm.Features{AVX: true}, asm.Features{AVX512: true}
@@ -125,7 +125,7 @@ func TestAsWritten(t *testing.T) {
 		{"c4e2f8f2c0", verdict.SIGILL, avx, cpu}, // andn, whose prefix is AVX's and whose registers are not
 	} {
 		r := &verdict.Rejection{Reason: c.reason, Detail: cpu, Inst: &verdict.Inst{}}
-		if reportAsWritten(r, Block{Code: unhex(t, c.hex)}, c.disabled); !strings.Contains(r.Detail, c.want) {
+		if reportAsWritten(r, Block{Code: require.Hex(t, c.hex)}, c.disabled); !strings.Contains(r.Detail, c.want) {
 			t.Errorf("%s, %s with %+v disabled: %q, want %q", c.hex, c.reason, c.disabled, r.Detail, c.want)
 		}
 	}
@@ -136,9 +136,7 @@ func TestNoisy(t *testing.T) {
 	for reason, want := range map[verdict.Reason][]bool{verdict.Unstable: {true, true, false}, verdict.Nonlinear: {false, false, false}} {
 		for speeds, want := range want {
 			r := Result{Rejection: &verdict.Rejection{Reason: reason}, Speeds: make([]Speed, speeds)}
-			if r.Noisy() != want {
-				t.Errorf("%s with %d speeds: noisy %v", reason, speeds, !want)
-			}
+			require.Equal(t, fmt.Sprintf("%s with %d speeds: noisy", reason, speeds), want, r.Noisy())
 		}
 	}
 }
@@ -166,7 +164,7 @@ func TestImpossible(t *testing.T) {
 		{"one that is too fast", "480fafc0", 6, 2.94, 0.014, BelowLatency, "fewer than the 3 that a chain through registers takes"},
 		{"both: the higher limit is not the first", "4801c0", 6, 0.1, 0.01, BelowDispatch, "0.167"},
 	} {
-		insts := require.Get(asm.Decode(unhex(t, c.hex)))(t)
+		insts := require.Get(asm.Decode(require.Hex(t, c.hex)))(t)
 		s := &session{}
 		s.cpu.DispatchWidth = c.width
 		if c.width > 0 {
@@ -183,7 +181,7 @@ func TestImpossible(t *testing.T) {
 	s := &session{}
 	s.cpu.BranchesPerCycle = 2
 	loop := unroll.OwnLoop(1, unroll.Exit{}, unroll.Factors{Short: 2, Long: 4})
-	m := &mapping.MappedBlock{ImageBuilder: mapping.ImageBuilder{Program: mapping.Program{Insts: require.Get(asm.Decode(unhex(t, "49ffcf75fb")))(t), Loop: &loop}}}
+	m := &mapping.MappedBlock{ImageBuilder: mapping.ImageBuilder{Program: mapping.Program{Insts: require.Get(asm.Decode(require.Hex(t, "49ffcf75fb")))(t), Loop: &loop}}}
 	for cycles, want := range map[float64]Impossible{0.017: BelowBranches, 0.522: BelowBranches, 0.95: "", 1: ""} {
 		timed := timing.Timed{Estimate: stat.Estimate{Value: 1, Half: 0.02}, Design: stat.Design{Cells: []stat.Cell{{Mean: 1.1}, {Number: 7, Mean: cycles}}}}
 		if got, why := s.impossible(m, timed); got != want {

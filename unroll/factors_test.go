@@ -2,7 +2,7 @@ package unroll
 
 import (
 	"bytes"
-	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -84,8 +84,7 @@ func TestChooseRejectsWhatExceedsL1I(t *testing.T) {
 		repeat(t, 129, nop8...),
 	} {
 		_, fits, err := Choose(insts, fe)
-		var r *verdict.Rejection
-		if !errors.As(err, &r) || r.Reason != verdict.CodeExceedsL1I || fits {
+		if verdict.ReasonOf(err) != verdict.CodeExceedsL1I || fits {
 			t.Errorf("%d bytes: %v, fits %v", length(insts), err, fits)
 		}
 	}
@@ -115,17 +114,9 @@ func TestLater(t *testing.T) {
 		{Factors{32, 64}, Factors{48, 64}, false}, // 16 copies after 48 are too few
 		{Factors{48, 80}, Factors{64, 80}, false},
 	} {
-		if got, ok := c.of.Later(); got != c.want || ok != c.ok {
-			t.Errorf("after %v: %v, %v, want %v, %v", c.of, got, ok, c.want, c.ok)
-		}
+		got, ok := c.of.Later()
+		require.Equal(t, fmt.Sprint("after ", c.of), []any{c.want, c.ok}, []any{got, ok})
 	}
-}
-
-func TestThroughput(t *testing.T) {
-	for f, want := range map[Factors]float64{{16, 48}: 6.25, {0, 100}: 3} { // 0: Equation 1, by the longer image alone
-		require.Equal(t, f, want, Throughput(100, 300, f))
-	}
-	require.Equal(t, "a slow shorter image", -6.25, Throughput(300, 100, Factors{16, 48}))
 }
 
 func TestWithin(t *testing.T) {
@@ -143,9 +134,7 @@ func TestWithin(t *testing.T) {
 		{Factors{1, 3}, 100, Factors{1, 3}, false},
 	} {
 		got, ok := c.f.Within(c.copies)
-		if got != c.want || ok != c.ok {
-			t.Errorf("%v within %d copies: %v %v, want %v %v", c.f, c.copies, got, ok, c.want, c.ok)
-		}
+		require.Equal(t, fmt.Sprintf("%v within %d copies", c.f, c.copies), []any{c.want, c.ok}, []any{got, ok})
 	}
 	for copies, want := range map[int]Factors{2: {1, 3}, 30: {8, 24}} {
 		require.Equal(t, copies, want, Factors{128, 512}.AtMost(copies))

@@ -57,9 +57,7 @@ func TestRecognizeKinds(t *testing.T) {
 		}
 	}
 	hidden := ID{Vendor: intel, Family: 6, Model: 0x97} // as under a hypervisor that presents one kind
-	if got := Recognize(hidden, ""); got.Name != GoldenCove {
-		t.Errorf("without the flag: %s", got.Name)
-	}
+	require.Equal(t, "without the flag", GoldenCove, Recognize(hidden, "").Name)
 }
 
 // What code cannot do without is never 0, and what is known of a row is plausible.

@@ -48,9 +48,7 @@ func TestBuildLayout(t *testing.T) {
 			if im.Address%64 != 0 || im.Address < at || im.Address >= at+64 || im.FirstCopy%64 != 0 || im.FirstCopy < im.Address || im.Copies != copies {
 				t.Errorf("at %#x: prologue at %#x, first copy at %#x", at, im.Address, im.FirstCopy)
 			}
-			if im.End() != im.Address+uint64(len(im.Code)) {
-				t.Errorf("ends at %#x", im.End())
-			}
+			require.Equal(t, "end", im.Address+uint64(len(im.Code)), im.End())
 			e := asm.NewEmitter(im.FirstCopy)
 			e.Raw(bytes.Repeat(block, copies)...)
 			Epilogue(e, im.Address, TSC)
@@ -72,9 +70,7 @@ func TestStoresDrained(t *testing.T) {
 			e.LockNot(layout.SlotScratch)
 		}
 		Epilogue(e, im.Address, TSC)
-		if got := im.Code[end-im.Address:]; !bytes.Equal(got, e.Bytes()) {
-			t.Errorf("stores %v: after the copies comes % x, want % x", stores, got, e.Bytes())
-		}
+		require.Equal(t, fmt.Sprint("after the copies, stores ", stores), e.Bytes(), im.Code[end-im.Address:])
 	}
 }
 
@@ -147,19 +143,13 @@ func TestRelocation(t *testing.T) {
 			for _, a := range in.Args {
 				if m, ok := a.(x86asm.Mem); ok && m.Base == x86asm.RIP {
 					found++
-					if got := pc + uint64(int64(int32(m.Disp))); got != want {
-						t.Errorf("copy %d: %v means %#x, want %#x", copy, in, got, want)
-					}
+					require.Equal(t, fmt.Sprintf("copy %d: %v", copy, in), want, pc+uint64(int64(int32(m.Disp))))
 				}
 			}
 		}
 	}
-	if found != 60 {
-		t.Errorf("%d operands found, want 60", found)
-	}
-	if !bytes.Equal(insts[1].Bytes, ripLoad(0x1000)) {
-		t.Error("the block itself was changed")
-	}
+	require.Equal(t, "operands", 60, found)
+	require.Equal(t, "the block itself", ripLoad(0x1000), insts[1].Bytes)
 }
 
 // The first copy adds most to a displacement, so it limits displacements forward to 32 bits;

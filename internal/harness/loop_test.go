@@ -160,9 +160,7 @@ func TestLeaveOpCache(t *testing.T) {
 		t.Fatalf("the first copy is at %#x, from the op cache at %#x", im.FirstCopy, hot.FirstCopy)
 	}
 	before := im.Code[hot.FirstCopy-im.Address : im.FirstCopy-im.Address]
-	if !bytes.Equal(before[61:], append([]byte{0x0f, 0xae, 0xf0}, bytes.Repeat(nop, 64)...)) {
-		t.Errorf("ahead of the copies stands % x", before)
-	}
+	require.Equal(t, "ahead of the copies", append([]byte{0x0f, 0xae, 0xf0}, bytes.Repeat(nop, 64)...), before[61:])
 }
 
 // TestOwnLoopVaries: both images of a loop lack the same numbers of iterations, run by run, which differ; a loop that

@@ -20,9 +20,7 @@ func TestSiblings(t *testing.T) {
 		"devices/system/cpu/cpu4/topology/thread_siblings_list": {Data: []byte("what\n")},
 	}
 	for cpu, want := range map[int][]int{1: {1, 5}, 2: {2, 3}, 4: {4}, 7: {7}} {
-		if got := siblings(sys, cpu); !slices.Equal(got, want) {
-			t.Errorf("CPU %d: %v, want %v", cpu, got, want)
-		}
+		require.Equal(t, fmt.Sprint("CPU ", cpu), want, siblings(sys, cpu))
 	}
 	if got := Siblings(0); !slices.Contains(got, 0) {
 		t.Errorf("of CPU 0 here: %v", got)
@@ -40,6 +38,9 @@ func TestQuota(t *testing.T) {
 		{"its own", "0::/a/b\n", map[string]string{"a/b/cpu.max": "300000 100000\n"}, 3},
 		{"a parent's", "0::/a/b\n", map[string]string{"a/b/cpu.max": "300000 100000\n", "a/cpu.max": "250000 100000\n"}, 2},
 		{"a container's root", "0::/\n", map[string]string{"cpu.max": "100000 100000\n"}, 1},
+		{"less than one CPU's", "0::/\n", map[string]string{"cpu.max": "50000 100000\n"}, 1},
+		{"no period", "0::/\n", map[string]string{"cpu.max": "100000 0\n"}, 0},
+		{"no number", "0::/\n", map[string]string{"cpu.max": "x\n"}, 0},
 		{"version 1", "4:memory:/m\n3:cpu,cpuacct:/a\n", map[string]string{
 			"cpu,cpuacct/a/cpu.cfs_quota_us": "400000\n", "cpu,cpuacct/a/cpu.cfs_period_us": "100000\n"}, 4},
 		{"version 1, no limit", "3:cpu:/\n", map[string]string{"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 0},

@@ -62,12 +62,3 @@ func TestPlanWorkers(t *testing.T) {
 		}
 	}
 }
-
-func TestParseQuota(t *testing.T) {
-	for s, want := range map[string]int{
-		"max 100000": 0, "-1 100000": 0, "": 0, "x": 0, "100000 0": 0,
-		"200000 100000": 2, "150000 100000": 1, "50000 100000": 1, "1600000 100000\n": 16,
-	} {
-		require.Equal(t, s, want, parseQuota(s))
-	}
-}

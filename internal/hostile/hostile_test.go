@@ -12,7 +12,7 @@ import (
 func TestValidBlock(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	mnemonics := map[string]bool{}
-	for range 2000 {
+	for range 800 {
 		insts := require.Get(asm.Decode(ValidBlock(rng)))(t)
 		for i := range insts {
 			mnemonics[insts[i].Mnemonic] = true

@@ -1,6 +1,11 @@
 package layout
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
+)
 
 func TestOwns(t *testing.T) {
 	for _, c := range []struct {
@@ -10,9 +15,7 @@ func TestOwns(t *testing.T) {
 		{Base - 1, 1, false}, {Base - 1, 2, true}, {End - 1, 1, true}, {End, 1, false}, {Base + 0x2000, 8, true},
 		{Base - 4096, End - Base + 8192, true}, {0, Base, false}, {^uint64(0) - 7, 8, false}, // ends at 2^64
 	} {
-		if got := Owns(c.addr, c.n); got != c.want {
-			t.Errorf("Owns(%#x, %d) = %v", c.addr, c.n, got)
-		}
+		require.Equal(t, fmt.Sprintf("Owns(%#x, %d)", c.addr, c.n), c.want, Owns(c.addr, c.n))
 	}
 }
 
@@ -31,9 +34,7 @@ func TestAreas(t *testing.T) {
 	// mprotect(2) takes no gaps.
 	for _, gapless := range [][]area{areas[3:9], areas[9:]} {
 		for i, a := range gapless[:len(gapless)-1] {
-			if a.at+a.size != gapless[i+1].at {
-				t.Errorf("a gap after %s", a.name)
-			}
+			require.Equal(t, "after "+a.name, gapless[i+1].at, a.at+a.size)
 		}
 	}
 	if DryRunCodeSize < CodeSize {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
@@ -28,9 +30,7 @@ type fake struct {
 }
 
 func (f *fake) Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error) {
-	if limit != limitOfPlan {
-		f.t.Errorf("a limit of %v", limit)
-	}
+	require.Equal(f.t, "limit", limitOfPlan, limit)
 	f.lists = append(f.lists, append([]tracee.Op(nil), ops...))
 	if n := len(f.lists) - 1; n < len(f.script) {
 		return f.script[n], nil
@@ -100,9 +100,7 @@ func TestMapLists(t *testing.T) {
 	for i, page := range m.Pages {
 		remap = append(remap, want[i+1][0], tracee.Touch(page.Addr))
 	}
-	if again := m.remap(0, 0); !slices.Equal(again, remap) {
-		t.Errorf("remapping by %v", again)
-	}
+	require.Equal(t, "remapping", remap, m.remap(0, 0), cmp.AllowUnexported(tracee.Op{}))
 }
 
 func TestAddressesThatNoPageCanBeAt(t *testing.T) {
@@ -205,9 +203,7 @@ func TestDirty(t *testing.T) {
 	c := &fake{t: t, image: im}
 	p.refill(c, nil, 0)
 	m := Mapping{Pages: []mapper.Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0x5000, Frame: 0}}}
-	if d := m.dirty(c, p); len(d) != 0 {
-		t.Errorf("after a refill: %#x", d)
-	}
+	require.Equal(t, "after a refill", 0, len(m.dirty(c, p)))
 	c.frames[0][0]++     // the first byte
 	c.frames[0][4095]++  // the last
 	c.frames[1][0x10]++  // two bytes of one word

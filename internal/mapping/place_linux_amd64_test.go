@@ -20,7 +20,7 @@ import (
 func TestCodeOffset(t *testing.T) {
 	b := openBench(t)
 	place := require.Get(b.open())(t)
-	insts := require.Get(asm.Decode(unhex(t, "4801c0")))(t)
+	insts := require.Get(asm.Decode(require.Hex(t, "4801c0")))(t)
 	loop := &unroll.Loop{Bodies: unroll.Factors{Short: 16, Long: 48}, Turns: unroll.Factors{Short: 2, Long: 2}, Counter: unroll.Counter{Reg: asm.R15}}
 	for _, decoders := range []bool{false, true} {
 		for _, program := range []Program{{Insts: insts, Factors: unroll.Factors{Short: 16, Long: 48}}, {Insts: insts, Factors: loop.Iterations(), Loop: loop}} {
@@ -46,7 +46,7 @@ func TestCodeOffset(t *testing.T) {
 // TestOneCode: the images of a loop that is one code, and that of the third number of turns, have the same copies and run as often as they say.
 func TestOneCode(t *testing.T) {
 	b := openBench(t)
-	m := require.Get(b.task(unhex(t, "4801c0")).Prepare([]initial.State{initial.Paper()}))(t)
+	m := require.Get(b.task(require.Hex(t, "4801c0")).Prepare([]initial.State{initial.Paper()}))(t)
 	front := b.cpu.FrontEnd
 	front.ByPlace = true
 	loop, _, err := m.AsLoop(front, 6, false, nil)
@@ -85,8 +85,8 @@ func TestReplicates(t *testing.T) {
 		shift   uint64         // from one replicate to the next
 		fit     int
 	}{
-		{"a load", unhex(t, "488b03"), nil, unroll.Factors{}, 16 * startStep, 2},
-		{"a load at an offset", unhex(t, "488b03"), &offset, unroll.Factors{}, 0, 2},
+		{"a load", require.Hex(t, "488b03"), nil, unroll.Factors{}, 16 * startStep, 2},
+		{"a load at an offset", require.Hex(t, "488b03"), &offset, unroll.Factors{}, 0, 2},
 		{"no room for a second", slices.Repeat([]byte{0x90}, 1000), nil, unroll.Factors{Short: 500, Long: 900}, 16 * startStep, 1},
 	} {
 		task := b.task(c.code)
@@ -125,9 +125,7 @@ func TestReplicates(t *testing.T) {
 		}
 		// As if the second replicate were the only one.
 		require.Get(m.Replicates([]int{16}, 0, m.Clock))(t)
-		if alone := m.CodeBytes(); code != alone {
-			t.Errorf("%s: %d bytes of code, alone %d", c.name, code, alone)
-		}
+		require.Equal(t, c.name+", alone", code, m.CodeBytes())
 	}
 }
 
@@ -200,7 +198,7 @@ func TestNoRoomToTrace(t *testing.T) {
 		{"488b03", harness.Reset{}, func(t Task) (*MappedBlock, error) { return t.Prepare([]initial.State{initial.Paper()}) }, 1000, 8000, 1000},
 		{"48ff07", harness.Reset{Memory: true, Vector: true}, func(t Task) (*MappedBlock, error) { return t.PrepareCaptured(captured) }, 18000, 24000, 500},
 	} {
-		code, traced := unhex(t, c.hex), false
+		code, traced := require.Hex(t, c.hex), false
 		for room := c.least; room <= c.most; room += c.gap { // with what stands around the copies
 			const short = 1000
 			task := b.task(code)

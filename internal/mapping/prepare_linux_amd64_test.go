@@ -1,7 +1,6 @@
 package mapping
 
 import (
-	"encoding/hex"
 	"slices"
 	"strings"
 	"testing"
@@ -91,16 +90,11 @@ func (b *bench) begin(t Task) (*MappedBlock, error) {
 	return m, err
 }
 
-func unhex(t *testing.T, s string) []byte {
-	t.Helper()
-	return require.Get(hex.DecodeString(s))(t)
-}
-
 // If the log holds too few copies, the longer image is run to find the words that it changes.
 func TestRestoresWhatIsBeyondTheTrace(t *testing.T) {
 	b := openBench(t)
-	const copies = 400                                                     // of one word each
-	task := b.task(unhex(t, "48ff03"+"4883c308"+strings.Repeat("90", 60))) // inc qword [rbx]; add rbx, 8; nops
+	const copies = 400                                                           // of one word each
+	task := b.task(require.Hex(t, "48ff03"+"4883c308"+strings.Repeat("90", 60))) // inc qword [rbx]; add rbx, 8; nops
 	task.Program.Factors, task.Fixed = unroll.Factors{Short: 1, Long: copies}, true
 	m, err := b.begin(task)
 	if err == nil {
@@ -124,7 +118,7 @@ func TestWalkersGetFewerCopies(t *testing.T) {
 		{"two pages each", "488b03" + "4881c300200000", unroll.Factors{Short: 4, Long: 20}},
 		{"two loads on two pages each", "488b03" + "488b8b00100000" + "4881c300200000", unroll.Factors{Short: 2, Long: 10}},
 	} {
-		task := b.task(unhex(t, c.hex))
+		task := b.task(require.Hex(t, c.hex))
 		want := task.Program.Factors
 		if c.want != (unroll.Factors{}) {
 			want = c.want
@@ -139,7 +133,7 @@ func TestWalkersGetFewerCopies(t *testing.T) {
 // Mapping a block that is not measured must not take longer than mapping one that is.
 func TestMapOnlyIsLimited(t *testing.T) {
 	b := openBench(t)
-	task := b.task(unhex(t, "488b03"+"488b8b00100000")) // mov rax, [rbx]; mov rcx, [rbx+0x1000]
+	task := b.task(require.Hex(t, "488b03"+"488b8b00100000")) // mov rax, [rbx]; mov rcx, [rbx+0x1000]
 	asked := 0
 	task.Late = func() bool { asked++; return asked > 1 }
 	m, err := task.MapOnly([]initial.State{initial.Paper(), initial.Paper()})

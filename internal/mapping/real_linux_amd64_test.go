@@ -99,10 +99,7 @@ func TestPagesOfRealBlocks(t *testing.T) {
 		{"the last page of user space", code(set(rbx, layout.UserEnd-8), load), []uint64{layout.UserEnd - 0x1000}},
 	} {
 		p, im, m, err := mapReal(t, c, usual, 3, b.code)
-		if err != nil {
-			t.Errorf("%s: %v", b.name, err)
-			continue
-		}
+		require.NoError(t, err)
 		var got []uint64
 		for _, page := range m.Pages {
 			got = append(got, page.Addr)

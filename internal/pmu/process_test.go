@@ -35,9 +35,7 @@ func TestProcess(t *testing.T) {
 				t.Errorf("%s, event %d: %d, %v", c.name, a.Config, n, err)
 			}
 			require.Equal(t, c.name, k.Refuse == nil, pmu.CanCount(k, a))
-			if k.Left() != 0 {
-				t.Errorf("%s: %d events left open", c.name, k.Left())
-			}
+			require.Equal(t, c.name+", events left open", 0, k.Left())
 		}
 	}
 }

@@ -20,9 +20,7 @@ var skylake = pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0x55}
 func probe(t *testing.T, k *pmutest.Kernel, cpu pmu.CPU) pmu.PMU {
 	t.Helper()
 	p := require.Get(pmu.Probe(k, cpu))(t)
-	if k.Left() != 0 {
-		t.Errorf("the probe left %d events or pages open", k.Left())
-	}
+	require.Equal(t, "events or pages left open", 0, k.Left())
 	return p
 }
 
@@ -166,9 +164,7 @@ func TestHybridCores(t *testing.T) {
 		if p.Core != c.core || p.Device != (pmu.Device{Name: c.name, Type: c.kind, Hybrid: true}) {
 			t.Errorf("CPU %d: %q on %+v", c.number, p.Core, p.Device)
 		}
-		if cycles := p.Event(pmu.Cycles).Attr; cycles.Config != uint64(c.kind)<<32 {
-			t.Errorf("CPU %d: cycles are %#x", c.number, cycles.Config)
-		}
+		require.Equal(t, "cycles", uint64(c.kind)<<32, p.Event(pmu.Cycles).Attr.Config)
 		if split := p.Event(pmu.SplitLoad).Attr; split.Type != c.kind || split.Config != 0x41d0 {
 			t.Errorf("CPU %d: split loads are %+v", c.number, split)
 		}
@@ -232,7 +228,5 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if got := strings.Join(pmu.SplitNames("r1, cpu/event=1,umask=2/,x"), ";"); got != "r1;cpu/event=1,umask=2/;x" {
-		t.Error(got)
-	}
+	require.Equal(t, "names", []string{"r1", "cpu/event=1,umask=2/", "x"}, pmu.SplitNames("r1, cpu/event=1,umask=2/,x"))
 }

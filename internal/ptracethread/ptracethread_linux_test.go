@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestAllWorkRunsOnOneThread(t *testing.T) {
@@ -23,9 +25,7 @@ func TestAllWorkRunsOnOneThread(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if len(ids) != 1 {
-		t.Errorf("work ran on %d threads", len(ids))
-	}
+	require.Equal(t, "threads", 1, len(ids))
 }
 
 // No goroutine may come to run on the thread afterwards: it could be bound to a CPU.

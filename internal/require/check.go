@@ -100,5 +100,26 @@ func Table(t testing.TB, name string) (rows [][]string) {
 		}
 		rows = append(rows, cells)
 	}
+	if len(rows) == 0 {
+		t.Fatalf("testdata/%s has no row", name)
+	}
 	return rows
+}
+
+// CorpusSample is every stride-th block of the development corpus beside the checkout, for a package at the top; none
+// on a machine without it.
+func CorpusSample(t testing.TB, stride int) (blocks [][]byte) {
+	t.Helper()
+	text, err := os.ReadFile("../../shared/corpus/blocks.csv")
+	if err != nil {
+		t.Log(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if n++; n%stride == 0 {
+			code, _, _ := strings.Cut(strings.TrimSpace(line), ",")
+			blocks = append(blocks, Hex(t, code))
+		}
+	}
+	return blocks
 }

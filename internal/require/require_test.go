@@ -95,18 +95,20 @@ func (t timed) Deadline() (time.Time, bool) { return t.at, !t.at.IsZero() }
 
 // A test waits, itself and by its context, until its share of the time is over, or half of all.
 func TestPatience(t *testing.T) {
+	defer func(at time.Time) { began = at }(began)
+	began = time.Now().Add(-time.Hour)
 	for _, c := range []struct {
 		name string
 		test testing.TB
 		ago  time.Duration // that the test first asked
 		want string
 	}{
-		{"a third is over", timed{ending{t}, began.Add(3 * time.Since(began))}, 0, "goes on"},
-		{"two thirds are over", timed{ending{t}, began.Add(time.Since(began) * 3 / 2)}, 0, "skipped: idle: other work"},
+		{"a third is over", timed{ending{t}, began.Add(3 * time.Hour)}, 0, "goes on"},
+		{"two thirds are over", timed{ending{t}, began.Add(90 * time.Minute)}, 0, "skipped: idle: other work"},
 		{"no end", timed{ending{t}, time.Time{}}, 0, "goes on"},
 		{"a benchmark", ending{t}, 0, "goes on"},
-		{"the test's share is over", timed{ending{t}, began.Add(time.Hour)}, time.Hour / ofTest, "skipped: idle: other work"},
-		{"it is not", timed{ending{t}, began.Add(2 * time.Hour)}, time.Hour / ofTest, "goes on"},
+		{"the test's share is over", timed{ending{t}, began.Add(10 * time.Hour)}, 10 * time.Hour / ofTest, "skipped: idle: other work"},
+		{"it is not", timed{ending{t}, began.Add(20 * time.Hour)}, 10 * time.Hour / ofTest, "goes on"},
 	} {
 		for _, f := range []func(testing.TB){Patience, func(t testing.TB) { Context(t) }} {
 			firstAsked.Store("Test", time.Now().Add(-c.ago))

@@ -5,6 +5,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 var inf, nan = math.Inf(1), math.NaN()
@@ -63,9 +67,7 @@ func TestMidMean(t *testing.T) {
 		if !same(got.Value, c.value) || !same(got.Half, c.half) && !math.IsNaN(c.half) || got.N != c.n {
 			t.Errorf("%s: %+v, want %.9g ± %.9g of %d", c.name, got, c.value, c.half, c.n)
 		}
-		if !slices.EqualFunc(before, c.xs, same) {
-			t.Errorf("%s: the input is now %v", c.name, c.xs)
-		}
+		require.Equal(t, c.name+": the input", before, c.xs, cmpopts.EquateNaNs())
 	}
 }
 
@@ -110,9 +112,7 @@ func TestCore(t *testing.T) {
 		if e := Core(c.xs, 5); !same(e.Value, c.want) || e.N != c.kept || !same(CoreMean(c.xs, 5), c.want) {
 			t.Errorf("%v: %+v, CoreMean %g; want %g of %d", c.xs, e, CoreMean(c.xs, 5), c.want, c.kept)
 		}
-		if !slices.EqualFunc(c.xs, before, same) {
-			t.Errorf("%v was changed", before)
-		}
+		require.Equal(t, "the input", before, c.xs, cmpopts.EquateNaNs())
 	}
 }
 

@@ -1,6 +1,7 @@
 package stat
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -41,9 +42,7 @@ func TestOneSampleAtTheEdges(t *testing.T) {
 			t.Errorf("%v: %+v", c.xs, got)
 		}
 	}
-	if p := Welch([]float64{1}, []float64{2, 3}).P; p != 1 {
-		t.Errorf("one value against two: p = %v", p)
-	}
+	require.Equal(t, "p of one value against two", 1.0, Welch([]float64{1}, []float64{2, 3}).P)
 }
 
 // TestCrossed: about 5 % of tests of a mean of 0 find a difference, whichever of rows, columns and cells vary. A
@@ -85,9 +84,7 @@ func TestCrossed(t *testing.T) {
 			t.Errorf("rows vary by %v, columns by %v: %d of %d find a difference when cells are taken for independent", c.row, c.column, naive, runs)
 		}
 	}
-	if one, want := Crossed([][]float64{{1}, {2}, {4}}), OneSample([]float64{1, 2, 4}); one != want {
-		t.Errorf("of one column: %+v, want %+v", one, want)
-	}
+	require.Equal(t, "of one column", OneSample([]float64{1, 2, 4}), Crossed([][]float64{{1}, {2}, {4}}))
 	if same := Crossed([][]float64{{3, 3}, {3, 3}}); same.P != 0 || same.Low != 3 || same.High != 3 {
 		t.Errorf("of equal values: %+v", same)
 	}
@@ -108,9 +105,7 @@ func TestEnough(t *testing.T) {
 		{two, 20, 0.2, 394}, {two, 20, 0.5, 64}, {two, 20, 0.8, 26},
 		{Test{Error: 0, DF: 19}, 20, 1, 2}, {one, 20, 0, Many}, {one, 20, 1e-9, Many}, {Test{Error: math.Inf(1)}, 1, 1, Many},
 	} {
-		if got := c.of.Enough(c.n, c.difference, 0.8); got != c.want {
-			t.Errorf("%+v: %d for %g, want %d", c.of, got, c.difference, c.want)
-		}
+		require.Equal(t, fmt.Sprintf("%+v, for %g", c.of, c.difference), c.want, c.of.Enough(c.n, c.difference, 0.8))
 	}
 }
 

@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -174,36 +172,16 @@ type oneCPU struct{}
 func (oneCPU) Current() int              { return 0 }
 func (oneCPU) Next(*tracee.Tracee) error { return nil }
 
-// recordings returns those of testdata/cores by file name. What is read and written again is the same.
-func recordings(t *testing.T) map[string]*recording.Recording {
-	t.Helper()
-	files, err := filepath.Glob("../../testdata/cores/*.gz")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%v, %v", files, err)
-	}
-	all := map[string]*recording.Recording{}
-	for _, name := range files {
-		file := require.Get(os.Open(name))(t)
-		defer file.Close()
-		text := require.Get(io.ReadAll(require.Get(gzip.NewReader(file))(t)))(t)
-		r, again := &recording.Recording{}, &bytes.Buffer{}
-		require.NoError(t, json.Unmarshal(text, r))
-		require.NoError(t, r.Write(again))
-		if !bytes.Equal(again.Bytes(), text) {
-			t.Errorf("%s is written as %d bytes of %d, or others", name, again.Len(), len(text))
-		}
-		all[strings.TrimSuffix(filepath.Base(name), ".gz")] = r
-	}
-	return all
-}
-
-// outcomes bounds the results of starts on recorded cores, by file.
-var outcomes = map[string]struct {
+// outcome bounds the results of starts on a recorded core.
+type outcome struct {
 	idleLow, idleHigh float64 // cycles of the probe on the idle core
 	rateLow, rateHigh float64 // ticks per cycle of a confirmed start
 	most              int     // tries of a confirmed start
 	unconfirmed       int     // starts that saw no idle core
-}{
+}
+
+// outcomes are those of testdata/cores.
+var outcomes = map[string]outcome{
 	"zen4-genoa":             {1100, 1190, 0.695, 0.722, 12, 1}, // beside one start, a sibling slowed the chains of adds all the time
 	"zen4-genoa-starts":      {1100, 1190, 0.695, 0.722, 12, 1},
 	"zen3-milan":             {1100, 1175, 0.745, 0.765, 12, 1},
@@ -214,89 +192,95 @@ var outcomes = map[string]struct {
 	"golden-cove-never-idle": {945.5, 964.5, 0.69, 0.93, 12, 8},
 }
 
-// Every recorded start ends with the core's idle level, whether it saw an idle core or not. As a core without a row,
-// it has that level or none.
-func TestReplayStarts(t *testing.T) {
-	for name, r := range recordings(t) {
-		want, unconfirmed := outcomes[name], 0
-		unknown := replay{r, host.CPU{}}
-		for i, s := range r.Starts {
-			got, tries, err := newReplay(r).Start(i)
-			wrong := err != nil || got.ProbeIdle < want.idleLow || got.ProbeIdle > want.idleHigh
-			if !got.IdleConfirmed {
-				unconfirmed++
-			} else {
-				wrong = wrong || tries > want.most || got.TicksPerCycle < want.rateLow || got.TicksPerCycle > want.rateHigh
+// TestReplay replays the recordings of testdata/cores. What is read and written again is the same.
+func TestReplay(t *testing.T) {
+	files, narrow := require.Get(filepath.Glob("../../testdata/cores/*.gz"))(t), 0
+	require.Equal(t, "recordings", len(outcomes), len(files))
+	for name, want := range outcomes {
+		t.Run(name, func(t *testing.T) {
+			file := require.Get(os.Open("../../testdata/cores/" + name + ".gz"))(t)
+			defer file.Close()
+			text := require.Get(io.ReadAll(require.Get(gzip.NewReader(file))(t)))(t)
+			r, again := &recording.Recording{}, &bytes.Buffer{}
+			require.NoError(t, json.Unmarshal(text, r))
+			require.NoError(t, r.Write(again))
+			if !bytes.Equal(again.Bytes(), text) {
+				t.Errorf("it is written as %d bytes of %d, or others", again.Len(), len(text))
 			}
-			if wrong {
-				t.Errorf("%s, start %d (%s): %+v after %d tries, %v; want %+v", name, i+1, s.Note, got, tries, err, want)
-			}
-			got, tries, err = unknown.Start(i)
-			if err != nil || got.ProbeIdle != 0 && (got.ProbeIdle < want.idleLow || got.ProbeIdle > want.idleHigh) {
-				t.Errorf("%s, start %d, as of an unknown core: %+v after %d tries, %v; want %+v or no level", name, i+1, got, tries, err, want)
-			}
-		}
-		if unconfirmed > want.unconfirmed {
-			t.Errorf("%s: %d starts saw no idle core, want %d", name, unconfirmed, want.unconfirmed)
-		}
-	}
-}
-
-// TestWholeDesign: a block whose interval is narrow after half of the layouts is timed in the others too if the plan wants them.
-func TestWholeDesign(t *testing.T) {
-	narrow := 0
-	for name, r := range recordings(t) {
-		core := newReplay(r)
-		for i, b := range r.Blocks {
-			if !slices.ContainsFunc(b.Windows, wholeWindow) {
-				continue
-			}
-			half, err := core.Time(i, Plan{Precision: 0.01})
-			whole, werr := core.Time(i, Plan{Precision: 0.01, Whole: true})
-			if err != nil || werr != nil || len(half.Windows) > Layouts/2 {
-				continue
-			}
-			narrow++
-			if n := len(whole.Design.Cells); n <= Layouts/2 {
-				t.Errorf("%s, %x: %d windows of %d layouts, and %d of half of them", name, b.Code, len(whole.Windows), n, len(half.Windows))
-			}
-		}
+			replayStarts(t, r, want)
+			narrow += replayBlocks(t, r, want)
+		})
 	}
 	if narrow == 0 {
 		t.Error("no recorded block is narrow after half of the layouts")
 	}
 }
 
-// Every recorded block has its known cycles inside its interval, at either precision, or is rejected for its
-// neighbours; without any, none is.
-func TestReplayBlocks(t *testing.T) {
-	for name, r := range recordings(t) {
-		core, busy := newReplay(r), 0
-		for _, precision := range []float64{0.005, 0.01} {
-			for i, b := range r.Blocks {
-				if b.High == 0 {
-					continue
-				}
-				if !slices.ContainsFunc(b.Windows, wholeWindow) {
-					busy++
-					continue
-				}
-				got, err := core.Time(i, Plan{Precision: precision})
-				if rejection, ok := errors.AsType[*verdict.Rejection](err); ok && rejection.Reason.Noise() {
-					busy++
-					continue
-				}
-				e := got.Estimate
-				low, high := b.Low-0.01*max(b.Low, 1), b.High+0.01*max(b.High, 1)
-				if err != nil || e.Value < low || e.Value > high || math.IsNaN(e.Half) || e.Half > 2*precision*max(e.Value, 1) {
-					t.Errorf("%s, %x, %d and %d copies: %.4f ± %.4f of %d windows, %v; want %g to %g",
-						name, b.Code, b.Short, b.Long, e.Value, e.Half, len(got.Windows), err, b.Low, b.High)
-				}
-			}
+// Every recorded start ends with the core's idle level, whether it saw an idle core or not. As a core without a row,
+// it has that level or none.
+func replayStarts(t *testing.T, r *recording.Recording, want outcome) {
+	t.Helper()
+	unconfirmed := 0
+	unknown := replay{r, host.CPU{}}
+	for i, s := range r.Starts {
+		got, tries, err := newReplay(r).Start(i)
+		wrong := err != nil || got.ProbeIdle < want.idleLow || got.ProbeIdle > want.idleHigh
+		if !got.IdleConfirmed {
+			unconfirmed++
+		} else {
+			wrong = wrong || tries > want.most || got.TicksPerCycle < want.rateLow || got.TicksPerCycle > want.rateHigh
 		}
-		t.Logf("%s: %d of %d timings are rejected for neighbours", name, busy, 2*len(r.Blocks))
-		if busy > 0 && outcomes[name].unconfirmed == 0 {
-			t.Errorf("%s: %d timings are rejected, though the core is idle", name, busy)
+		if wrong {
+			t.Errorf("start %d (%s): %+v after %d tries, %v; want %+v", i+1, s.Note, got, tries, err, want)
+		}
+		got, tries, err = unknown.Start(i)
+		if err != nil || got.ProbeIdle != 0 && (got.ProbeIdle < want.idleLow || got.ProbeIdle > want.idleHigh) {
+			t.Errorf("start %d, as of an unknown core: %+v after %d tries, %v; want %+v or no level", i+1, got, tries, err, want)
 		}
 	}
+	if unconfirmed > want.unconfirmed {
+		t.Errorf("%d starts saw no idle core, want %d", unconfirmed, want.unconfirmed)
+	}
+}
+
+// Every recorded block has its known cycles inside its interval, at either precision, or is rejected for its
+// neighbours; without any, none is. One whose interval is narrow after half of the layouts is timed in the others too
+// if the plan wants them.
+func replayBlocks(t *testing.T, r *recording.Recording, want outcome) (narrow int) {
+	t.Helper()
+	core, busy := newReplay(r), 0
+	for _, precision := range []float64{0.005, 0.01} {
+		for i, b := range r.Blocks {
+			if b.High == 0 {
+				continue
+			}
+			if !slices.ContainsFunc(b.Windows, wholeWindow) {
+				busy++
+				continue
+			}
+			got, err := core.Time(i, Plan{Precision: precision})
+			if verdict.ReasonOf(err).Noise() {
+				busy++
+				continue
+			}
+			e := got.Estimate
+			low, high := b.Low-0.01*max(b.Low, 1), b.High+0.01*max(b.High, 1)
+			if err != nil || e.Value < low || e.Value > high || math.IsNaN(e.Half) || e.Half > 2*precision*max(e.Value, 1) {
+				t.Errorf("%x, %d and %d copies: %.4f ± %.4f of %d windows, %v; want %g to %g",
+					b.Code, b.Short, b.Long, e.Value, e.Half, len(got.Windows), err, b.Low, b.High)
+			}
+			if narrow > 0 || len(got.Windows) > Layouts/2 {
+				continue
+			}
+			narrow++
+			if whole, err := core.Time(i, Plan{Precision: precision, Whole: true}); err == nil && len(whole.Design.Cells) <= Layouts/2 {
+				t.Errorf("%x: %d windows of %d layouts, and %d of half of them", b.Code, len(whole.Windows), len(whole.Design.Cells), len(got.Windows))
+			}
+		}
+	}
+	t.Logf("%d of %d timings are rejected for neighbours", busy, 2*len(r.Blocks))
+	if busy > 0 && want.unconfirmed == 0 {
+		t.Errorf("%d timings are rejected, though the core is idle", busy)
+	}
+	return narrow
 }

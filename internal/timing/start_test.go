@@ -39,9 +39,7 @@ func TestConfirms(t *testing.T) {
 		{"an unknown core", host.CPU{}, harness.Probe{Iterations: 64}, 2, 1000, false},
 	} {
 		timer := TSC{Config: Config{CPU: c.cpu}, probe: c.probe, clock: clock.TSC{StepTicks: c.step}, rate: clockRate{ticks: 0.7}}
-		if got := timer.confirms(c.idle); got != c.want {
-			t.Errorf("%s, %g cycles: %v, want %v", c.name, c.idle, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, timer.confirms(c.idle))
 	}
 }
 
@@ -86,9 +84,7 @@ func TestRaiseIdle(t *testing.T) {
 			clock: clock.TSC{StepTicks: 2}, rate: clockRate{ticks: 0.6}, idle: 3250,
 		}
 		timer.raiseIdle(slices.Repeat([]float64{c.reading}, 32))
-		if timer.idle != c.want {
-			t.Errorf("%s: %g, want %g", c.name, timer.idle, c.want)
-		}
+		require.Equal(t, c.name, c.want, timer.idle)
 	}
 }
 
@@ -193,12 +189,9 @@ func (s *synthetic) find(known bool) (startResult, int, error) {
 // TestStartFindsTheTruth: on simulated cores of any clock and width, a start ends within its tries. It finds the
 // core's rate and idle time if the core is idle for a tenth of the time, and never reports an idle core as shared.
 func TestStartFindsTheTruth(t *testing.T) {
-	seeds := uint64(1000)
-	if testing.Short() {
-		seeds = 100
-	}
+	const seeds = 400
 	wrong := map[string]int{}
-	for seed := range seeds {
+	for seed := range uint64(seeds) {
 		s := newSynthetic(seed)
 		known := seed%2 == 0
 		switch seed % 3 {
@@ -231,7 +224,7 @@ func TestStartFindsTheTruth(t *testing.T) {
 		}
 	}
 	for what, n := range wrong {
-		if float64(n) > 0.005*float64(seeds) || what == "false blame" {
+		if float64(n) > 0.005*seeds || what == "false blame" {
 			t.Errorf("%s: %d of %d", what, n, seeds)
 		}
 	}
@@ -253,10 +246,7 @@ func TestStartBesideASteadyNeighbour(t *testing.T) {
 			timer.CPU.IdleProbe = s.truth * probeIterations / s.iterations
 		}
 		timer.start = start{clock: timer.clock, confirmed: timer.confirms}
-		f, err := timer.start.find(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := require.Get(timer.start.find(s))(t)
 		timer.rate = clockRate{ticks: f.rate}
 		timer.began(f)
 		if off := math.Abs(timer.idle-s.truth) - s.step/s.rate; known && timer.idle == 0 || timer.idle != 0 && off > 0.04*s.truth {

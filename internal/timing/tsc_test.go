@@ -1,7 +1,7 @@
 package timing
 
 import (
-	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -33,9 +33,7 @@ func TestNarrowSeesEachLayout(t *testing.T) {
 		}
 		timed.Windows[passWindows-1].Cycles = slow
 		timed.derive(clock.TSC{StepTicks: 1e-9}, clockRate{ticks: 0.7, samples: 36}, apart(100), false)
-		if got := timed.narrow(0.005); got != want {
-			t.Errorf("one layout at %g, the others at 2: narrow %v", slow, got)
-		}
+		require.Equal(t, fmt.Sprintf("one layout at %g, the others at 2: narrow", slow), want, timed.narrow(0.005))
 	}
 }
 
@@ -80,9 +78,7 @@ func TestStop(t *testing.T) {
 		{"narrow in the end, asked later", 1.2, 2 * variesAfter, false},
 	} {
 		e := Timed{Estimate: stat.Estimate{Value: 1, Half: c.half * target}, Design: visited(2, 2)}
-		if got := e.enough(c.replicates, target); got != c.want {
-			t.Errorf("%s: ± %g targets after %d replicates: enough %v", c.name, c.half, c.replicates, got)
-		}
+		require.Equal(t, fmt.Sprintf("%s: ± %g targets after %d replicates", c.name, c.half, c.replicates), c.want, e.enough(c.replicates, target))
 		if e.Design = visited(2, 1); c.half > 1 && e.enough(c.replicates, target) {
 			t.Errorf("%s: ± %g targets after %d replicates: enough while a window is missing", c.name, c.half, c.replicates)
 		}
@@ -196,9 +192,7 @@ func TestDesign(t *testing.T) {
 	require.Equal(t, "layouts", Layouts, len(slices.Compact(both)))
 	one := LayoutOf(2, 5)
 	for n := range 4 {
-		if got := (Plan{Layout: &one}).layouts(n); !slices.Equal(got, []Layout{one, one, one}) {
-			t.Errorf("replicate %d at layout %v: %v", n, one, got)
-		}
+		require.Equal(t, fmt.Sprint("replicate ", n), []Layout{one, one, one}, (Plan{Layout: &one}).layouts(n))
 		for _, l := range (Plan{OnePlace: true}).layouts(n) {
 			if l.Place() != 0 {
 				t.Errorf("replicate %d at one place: %v", n, l)
@@ -219,10 +213,7 @@ func TestDisturbed(t *testing.T) {
 		{4, 5, 6, verdict.ClockDrift},
 	} {
 		r := Timed{Spent: Spent{WindowsSwitched: c.switched, WindowsUnsteady: c.unsteady, WindowsDrifted: c.drifted}}
-		rejection, ok := errors.AsType[*verdict.Rejection](r.disturbed(0))
-		if !ok || rejection.Reason != c.want {
-			t.Errorf("%+v: %v", c, rejection)
-		}
+		require.Equal(t, fmt.Sprintf("%+v", c), c.want, verdict.ReasonOf(r.disturbed(0)))
 	}
 }
 
@@ -322,9 +313,7 @@ func TestMoved(t *testing.T) {
 	} {
 		column := func(v float64) []float64 { return []float64{math.Round(v)} }
 		w := window{columns: [][]float64{column(1000), column(700), column(700 + c.own*cycles)}}
-		if got := w.clockMoved(clock.TSC{StepTicks: c.step}, known); got != c.want {
-			t.Errorf("steps of %g, own rate %g: moved %v", c.step, c.own, got)
-		}
+		require.Equal(t, fmt.Sprintf("steps of %g, own rate %g", c.step, c.own), c.want, w.clockMoved(clock.TSC{StepTicks: c.step}, known))
 	}
 }
 

@@ -42,9 +42,7 @@ func launchCounting(t *testing.T, attrs []pmu.Attr) *Tracee {
 // events on and reads them.
 func TestCountersOfTheChild(t *testing.T) {
 	c := launchCounting(t, software)
-	if fds := descriptorsOf(t, c.pid); len(fds) != 0 {
-		t.Errorf("the child has %d descriptors, the first %s", len(fds), fds[0].Name())
-	}
+	require.Equal(t, "descriptors of the child", 0, len(descriptorsOf(t, c.pid)))
 	for i := range software {
 		at := fmt.Sprintf("%x-%x r--s", layout.CounterPage(i), layout.CounterPage(i)+layout.PageSize)
 		if m := mappings(t, c); !strings.Contains(m, at) {

@@ -1,11 +1,13 @@
 package tracee
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func unmapBelow() Op { return UnmapAll(0)[0] }
@@ -62,9 +64,7 @@ func TestForgedProtection(t *testing.T) {
 			protect(op.args[0], op.args[0]+op.args[1]+layout.PageSize, op.args[2]),
 		} {
 			callAt(c, c.stub.gate-2, change.number, change.args[:3]...)
-			if stop := do(t, c, Run(entry, 1)); stop.Signal != SIGSYS {
-				t.Errorf("%#x, change %d: %+v, want SIGSYS", op.args, i, stop)
-			}
+			require.Equal(t, fmt.Sprintf("%#x, change %d", op.args, i), SIGSYS, do(t, c, Run(entry, 1)).Signal)
 		}
 	}
 	mustServe(t, c)

@@ -58,7 +58,7 @@ func TestKilledAnywhereInLaunch(t *testing.T) {
 	whole := time.Now()
 	launch(t).Close() // or skip
 	took := time.Since(whole)
-	const launches = 300
+	const launches = 150
 	killed := 0
 	for i := range launches {
 		var killer sync.WaitGroup

@@ -57,9 +57,7 @@ func TestFailedOp(t *testing.T) {
 			t.Errorf("after %d steps: %+v", i, stop)
 		}
 	}
-	if n := c.Word(layout.SlotSamples); n != 0+1+2+3 {
-		t.Errorf("%d runs: what stands after a failed step ran too, or what stands before did not", n)
-	}
+	require.Equal(t, "runs of what stands before a failed step", uint64(0+1+2+3), c.Word(layout.SlotSamples))
 }
 
 // A stop reports all of the child's registers, in encoding order.
