@@ -49,6 +49,32 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadBranches: a branch that the code holds is not left out; a second result measures what the first rejected, also one of visits.
+func TestReadBranches(t *testing.T) {
+	const header = "hex,status,reason,cycles,file,function,address,count,terminator,input_instructions,branch,source_line\n"
+	first := require.File(t, "first.csv", header+
+		"48ffc875fb,ok,,1,/bin/x,f,0x10,10,jne 0x10,1,taken,a.c:3\n"+
+		"4801c0,ok,,2,/bin/x,f,0x20,5,ret,4,,a.c:5\n"+
+		"480fafc875fa,rejected,loop_exit,,/bin/x,f,0x30,10,jne 0x30,1,taken,a.c:7\n")
+	for _, c := range []struct {
+		name, second string
+		cycles       float64
+		unmeasured   float64
+		hottest      string
+	}{
+		{"one result", header, 20, 1.0 / 3, "a.c:3"},
+		{"a second", header + "48ffc875fb,ok,,9,/bin/x,f,0x10,10,jne 0x10,1,not-taken,a.c:3\n480fafc875fa,ok,,3,/bin/x,f,0x30,10,jne 0x30,1,not-taken,a.c:7\n", 50, 0, "a.c:7"},
+		{"visits", "hex,status,reason,cycles,state,file,function,address,offset\n48ffc875fb,ok,,9,s.states#1,/bin/x,f,0x55550010,0x10\n" +
+			"480fafc875fa,ok,,3,s.states#2,/bin/x,f,0x55550030,0x30\n480fafc875fa,rejected,unstable,,s.states#3,/bin/x,f,0x55550030,0x30\n" +
+			"480fafc875fa,ok,,5,s.states#4,/bin/x,f,0x55550030,0x30\n", 60, 0, "a.c:7"},
+	} {
+		blocks := require.Get(Read([]string{first, require.File(t, "second.csv", c.second)}, nil, io.Discard))(t)
+		want := Table{BlockCycles: c.cycles, Instructions: 60, Transfers: 5, Unmeasured: c.unmeasured,
+			Functions: []Line{{Place: Place{"/bin/x", "f"}, BlockCycles: c.cycles, Unmeasured: c.unmeasured, Hottest: c.hottest}}}
+		require.Equal(t, c.name, want, Tabulate(blocks, Run{}), cmpopts.IgnoreUnexported(Line{}))
+	}
+}
+
 // TestReadLoops: a loop's iteration takes the place of what its blocks take alone, of its visits by their iterations, and an outer loop that of
 // an inner one.
 func TestReadLoops(t *testing.T) {
