@@ -110,7 +110,6 @@ func TestInterruptedStudies(t *testing.T) {
 		want string
 	}{
 		{[]string{"compare", "-layouts", "100000", "-a", "4801c0", "-b", "480fafc0"}, "incomplete  interrupted after"},
-		{[]string{"compare", "-json", "-layouts", "100000", "-a", "4801c0", "-b", "480fafc0"}, `"incomplete":true`},
 		{[]string{"compare", "-layouts", "100000", "-a", "true", "-b", "true"}, "incomplete  interrupted after"},
 		{[]string{"compare", "-suite", suite, "-layouts", "10000", "-trials", "1"}, "incomplete: interrupted before the last"},
 		{[]string{"ablate", blocks}, "incomplete: interrupted"},
@@ -235,21 +234,21 @@ func TestInterruptedTwice(t *testing.T) {
 	untilFull(t, stdout.(*os.File))
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	cmd.Process.Signal(syscall.SIGINT)
+	cmd.Process.Signal(syscall.SIGTERM) // SIGINT may be ignored, in the background of a shell
 	select {
 	case err := <-ended:
 		t.Fatalf("ended at the first signal: %v", err)
 	case <-time.After(200 * time.Millisecond):
 	}
 	for again := true; again; { // on a busy machine both may come before the first is dealt with
-		cmd.Process.Signal(syscall.SIGINT)
+		cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
 			again = false
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
-	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGINT {
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGTERM {
 		t.Errorf("ended with %v, want death by the second signal", cmd.ProcessState)
 	}
 }
