@@ -23,9 +23,6 @@ var commits = []struct {
 }{
 	{"nothing but a comment", "// poly", "// a polynomial", 0, "0 functions changed"},
 	{"a division more", "s * 31 + a[i]", "s * 31 + a[i] / 7", 1, "poly"},
-	{"and back", "s * 31 + a[i] / 7", "s * 31 + a[i]", 0, "poly"},
-	{"another constant", "s * 31", "s * 63", 0, ""},
-	{"a function before it", "// a polynomial", "long pad(long x) { return x * 3; }\n// a polynomial", 0, ""},
 }
 
 const firstCommit = `// poly
@@ -101,7 +98,7 @@ func TestBenchstatReads(t *testing.T) {
 	base, head, result := filepath.Join(dir, "base.csv"), filepath.Join(dir, "head.csv"), filepath.Join(dir, "result.txt")
 	require.NoError(t, errors.Join(os.WriteFile(base, []byte("hex,function\n4801c0,slow\n480fafc0,fast\n4801c0,same\n"), 0o666),
 		os.WriteFile(head, []byte("hex,function\n480fafc0,slow\n4801c0,fast\n48f7d8,same\n"), 0o666)))
-	out, err := inContext(t, "bbprof", "check", "-fail-on", "none", "-format", "benchstat", "-o", result, base, head).CombinedOutput()
+	out, err := inContext(t, "bbprof", "check", "-layouts", "6", "-fail-on", "none", "-format", "benchstat", "-o", result, base, head).CombinedOutput()
 	if err != nil {
 		require.Skip(t, require.Idle, "%v\n%s", err, out)
 	}

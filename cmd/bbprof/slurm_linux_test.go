@@ -139,7 +139,7 @@ func TestSlurm(t *testing.T) {
 	c := startSlurm(t)
 	script := require.Get(filepath.Abs("../../docs/bbprof.sbatch"))(t)
 	var blocks strings.Builder
-	const tasks, n = 4, 2400 // about a second of each part
+	const tasks, n = 4, 1200 // about half a second of each part
 	for i := range n {       // mov eax, i; add rax, rax
 		fmt.Fprintf(&blocks, "b8%02x%02x00004801c0\n", i&0xff, i>>8)
 	}
