@@ -131,7 +131,7 @@ func (c *cluster) rows() (n int) {
 	return n
 }
 
-// TestSlurm runs the array of docs/bbprof.sbatch: four tasks on two nodes, of which one is killed in the middle, and
+// TestSlurm runs the array of docs/bbprof.sbatch: three tasks on two nodes, of which one is killed in the middle, and
 // one task is requeued. The array ends by itself, and every block is in the merged result once.
 func TestSlurm(t *testing.T) {
 	require.Slow(t)
@@ -139,7 +139,7 @@ func TestSlurm(t *testing.T) {
 	c := startSlurm(t)
 	script := require.Get(filepath.Abs("../../docs/bbprof.sbatch"))(t)
 	var blocks strings.Builder
-	const tasks, n = 4, 1200 // about half a second of each part
+	const tasks, n = 3, 1800 // about a second of each part
 	for i := range n {       // mov eax, i; add rax, rax
 		fmt.Fprintf(&blocks, "b8%02x%02x00004801c0\n", i&0xff, i>>8)
 	}
