@@ -114,7 +114,7 @@ func TestInterruptedStudies(t *testing.T) {
 		{[]string{"compare", "-suite", suite, "-layouts", "10000", "-trials", "1"}, "incomplete: interrupted before the last"},
 		{[]string{"ablate", blocks}, "incomplete: interrupted"},
 		{[]string{"ablate", "-json", blocks}, `"incomplete":true`},
-		{[]string{"bounds", distinct}, "hex,status,reason,"},
+		{[]string{"bounds", "-budget", "500ms", distinct}, "hex,status,reason,"},
 		{[]string{"sweep", "-code", "0:4095", "-runs", "100000", "-hex", "4801c0"}, ",interrupted,,,,,,,,,,,,,,,,,,true\n"},
 		{[]string{"sweep", "-env", "0:60000:16", "-runs", "100000", "--", "true"}, ",,,,0,true\n"},
 		{[]string{"sweep", "-env", "0:16:16", "-json", "-runs", "100000", "--", "true"}, `],"incomplete":true}`},

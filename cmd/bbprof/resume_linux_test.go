@@ -41,15 +41,15 @@ func TestResumed(t *testing.T) {
 	const most = 10 * time.Second
 	for _, c := range [][]string{
 		{"instructions", "-match", "^imul.*"},
-		{"bounds", some},
+		{"bounds", "-budget", "500ms", some},
 		{"ablate", more},
-		{"compare", "-layouts", "6", "-a", "4801c0", "-b", "480fafc0"},
+		{"compare", "-budget", "500ms", "-layouts", "6", "-a", "4801c0", "-b", "480fafc0"},
 		{"compare", "-layouts", "20", "-trials", "2", "-a", "true", "-b", "true"},
-		{"explain", "-rounds", "8", "-frames", "1", "-hex", "48890b488b17"},
+		{"explain", "-budget", "500ms", "-rounds", "8", "-frames", "1", "-hex", "48890b488b17"},
 		{"sweep", "-code", "0:31", "-runs", "5", "-hex", "4801c0"},
 		{"sweep", "-env", "0:160:16", "-runs", "5", "--", "true"},
 		{"account", "-runs", "6", ran, "--", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"},
-		{"check", "-layouts", "6", in("base.csv", functions("4801c0")), in("head.csv", functions("480fafc0"))},
+		{"check", "-budget", "500ms", "-layouts", "6", in("base.csv", functions("4801c0")), in("head.csv", functions("480fafc0"))},
 		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "2"},
 		{"score", "-core", "Zen 4", "-model", "slow=exec:sh " + slow, baseline},
 	} {
@@ -77,7 +77,7 @@ func TestResumed(t *testing.T) {
 					}
 				}
 			}
-			if code, _, stderr := interrupted(t, append([]string{c[0], "-resume", "-o", out, "-budget", "77ms"}, c[1:]...), time.Minute); code != cli.ExitUsage {
+			if code, _, stderr := interrupted(t, append([]string{c[0], "-resume", "-o", out, "-precision", "7%"}, c[1:]...), time.Minute); code != cli.ExitUsage {
 				t.Errorf("other flags: exit code %d: %s", code, stderr)
 			}
 			for {
