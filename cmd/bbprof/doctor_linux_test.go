@@ -53,7 +53,7 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 				require.Skip(t, require.Root, "it takes root to set such a host up")
 			}
 			var r doctor.Report
-			exit, text, _ := runUnder(t, "under", c.conditions, "bbprof", "doctor", "-json")
+			exit, text, _ := runUnder(t, "under", c.conditions, "bbprof", "doctor", "-json", "-budget", "500ms")
 			if err := json.Unmarshal([]byte(text), &r); err != nil || exit != c.exit || r.CanMeasure != (exit == cli.ExitOK) {
 				t.Fatalf("doctor: exit code %d, want %d, can measure: %v, %v\n%s", exit, c.exit, r.CanMeasure, err, text)
 			}
@@ -67,7 +67,7 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 			if !named {
 				t.Errorf("doctor does not name %q with %q: %v", c.what, c.remedy, r.Shortcomings)
 			}
-			exit, text, stderr := runUnder(t, "under", c.conditions, "bbprof", "-json", "-v", "-hex", "488b03")
+			exit, text, stderr := runUnder(t, "under", c.conditions, "bbprof", "-json", "-v", "-budget", "500ms", "-hex", "488b03")
 			if exit != c.exit {
 				t.Fatalf("doctor exits with %d, bbprof -hex with %d: %s", c.exit, exit, stderr)
 			}
@@ -100,7 +100,7 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 				t.Errorf("doctor promises the evidence %s, it is %s", promised, given)
 			}
 			// Page 0: xor eax, eax; mov eax, [rax].
-			exit, text, stderr = runUnder(t, "under", c.conditions, "bbprof", "-rescue=false", "-hex", "31c08b00")
+			exit, text, stderr = runUnder(t, "under", c.conditions, "bbprof", "-rescue=false", "-budget", "500ms", "-hex", "31c08b00")
 			want := map[string]int{"yes": cli.ExitOK, "no": cli.ExitRejected}[r.Host.PageZero]
 			if exit != want || (exit == cli.ExitRejected) != strings.Contains(text, "mmap_min_addr") {
 				t.Errorf("doctor says of page 0 %q, bbprof -hex ends with %d: %s%s", r.Host.PageZero, exit, text, stderr)
