@@ -37,9 +37,10 @@ func replicates(precision float64) (checked []int, varies int) {
 
 // derive sets the block's cycles per iteration, the mean over the layouts, with the interval that holds another run's
 // result. While some layout has a single visit, layouts cannot be separated from noise: the estimate is then the midmean
-// of all windows, with the interval of windows drawn at random. From the second visit on, layouts are fixed effects, and
-// the interval rests on replicates. The interval is at least as wide as the clock's steps make it, for the block's time
-// (from its own samples, as if all runs of a timing counted) and for the rate (from earlier replicates too).
+// of all windows, with the interval of windows drawn at random. It holds their mean too, since the midmean ignores slow
+// layouts. From the second visit on, layouts are fixed effects, and the interval rests on replicates. The interval is at
+// least as wide as the clock's steps make it, for the block's time (from its own samples, as if all runs of a timing
+// counted) and for the rate (from earlier replicates too).
 func (t *Timed) derive(c clock.Clock, r clockRate, p Pair, uneven bool) {
 	alike := t.Windows
 	if !uneven {
@@ -56,6 +57,7 @@ func (t *Timed) derive(c clock.Clock, r clockRate, p Pair, uneven bool) {
 	e := t.Design.Estimate
 	if !t.Design.Repeated() {
 		e = stat.MidMean(cycles)
+		e.Half = max(e.Half, math.Sqrt2*math.Abs(e.Value-stat.Mean(cycles))) // Prediction makes it twice
 	}
 	block := c.Resolution(windowSamples*n, precisionGain(t.RunsPerSample, c)*float64(p.iterations())) / r.ticks
 	rate := e.Value * c.RateResolution(max(r.samples, n)) / r.ticks
@@ -119,16 +121,12 @@ func (t Timed) enough(n int, precision float64) bool {
 	return n >= varies && t.Design.Repeated() && last.Half > precision*max(last.Value, 1) && Steady(t.Estimate) == Steady(last)
 }
 
-// narrow reports whether the interval is as narrow as requested. Before layouts have a second visit, all windows must
-// agree as well: the midmean would ignore slow layouts.
+// narrow reports whether the interval is as narrow as requested. Before layouts have a second visit, no window may be
+// far from the others either: it may be of a slow layout.
 func (t Timed) narrow(precision float64) bool {
-	e, asked := t.Estimate, precision*max(t.Estimate.Value, 1)
-	if e.Half > asked || t.Design.Repeated() {
-		return e.Half <= asked
-	}
-	cycles := PerIteration(t.Windows)
-	far := func(c float64) bool { return math.Abs(c-e.Value) > math.Max(onceShare*e.Value, onceFloor) }
-	return 2*math.Abs(e.Value-stat.Mean(cycles)) <= asked && !slices.ContainsFunc(cycles, far)
+	e := t.Estimate
+	far := func(w Window) bool { return math.Abs(w.Cycles-e.Value) > math.Max(onceShare*e.Value, onceFloor) }
+	return e.Half <= precision*max(e.Value, 1) && (t.Design.Repeated() || !slices.ContainsFunc(t.Windows, far))
 }
 
 // AtOffsetsOf returns the mean over the layouts that share a dispatch offset with these windows, and the largest
