@@ -20,75 +20,23 @@ const (
 	linearEnds = 4
 )
 
-// ensureLinear checks the midpoint and, if that fails, tries other factors once. If later copies take longer, the
-// block may still settle in the first half, so it tries the second half alone. Otherwise the block may leave
-// the op cache, or a predictor's reach, between the two numbers, so it tries smaller ones.
+// ensureLinear checks the midpoint. The few windows timed with the first replicates can only clear a block. If they do not, the midpoint timed at
+// another place, at all rename phases, decides.
 func (s *session) ensureLinear(j job, r measurement) (measurement, error) {
-	r, growth, err := s.checkLinear(j, r)
-	first := err
-	if err == nil || j.tolerates(err, &r.warnings) {
-		return r, nil
-	}
-	other, ok := r.block.Factors.Later()
-	if growth <= 0 || !ok {
-		other, ok = r.block.Factors.Smaller()
-	}
-	if !ok || j.Unroll != nil || r.block.Loop != nil {
-		return r, err
-	}
-	if r, err = s.timeAgain(j, r, other); err != nil {
-		return r, err
-	}
-	r, left, err := s.checkLinear(j, r)
-	if e := r.timed.Estimate; err == nil && growth > 0 && left > max(e.Half, min(stillGrowing*growth, settledShare*e.Value)) {
-		return r, first
-	}
-	return r, err
-}
-
-// timeAgain maps and times a block with other numbers of copies.
-func (s *session) timeAgain(j job, r measurement, factors unroll.Factors) (_ measurement, err error) {
-	if r.block, err = r.block.Again(factors, s.startBudget(mapLimit)); err != nil {
-		return r, err
-	}
-	earlier := r.timed
-	r.timed, err = s.time(r.block, j.plan(r.block))
-	r.timed = r.timed.After(earlier)
-	return r, err
-}
-
-const (
-	// stillGrowing is the largest share of the growth that may remain in the second half of the copies: a block that
-	// settles has little left, and one whose every copy takes longer than the one before has half.
-	stillGrowing = 0.3
-	// settledShare is the growth that may always remain, as a share of the cycles: a quarter of linearShare.
-	settledShare = linearShare / 4
-)
-
-// checkLinear returns by how much a copy of the second half takes longer than one of the first, and an error if that is too much. The few
-// windows timed with the first replicates can only clear a block. If they do not, the midpoint timed at another place, at all rename phases,
-// decides.
-func (s *session) checkLinear(j job, r measurement) (_ measurement, growth float64, err error) {
 	midpoint, ok := r.block.MidpointFactors()
-	if !ok {
-		return r, 0, nil
-	}
-	full := r.block.Factors
-	if len(r.timed.Midpoint) > 0 {
-		if growth, err = compareHalves(r.timed, r.timed.Midpoint, midpoint, full); err == nil {
-			return r, growth, nil
-		}
+	if !ok || len(r.timed.Midpoint) > 0 && compareHalves(r.timed, r.timed.Midpoint, midpoint, r.block.Factors) == nil {
+		return r, nil
 	}
 	block := timedBlock{r.block}
 	plan := j.plan(r.block)
 	plan.RunsPerSample = r.timed.RunsPerSample
 	pair, ok, err := block.midpointAt(plan.PlaceOf(1), 1, s.timer.Clock())
 	if err != nil {
-		return r, growth, err
+		return r, err
 	}
 	if !ok {
 		r.warnings = append(r.warnings, "there is no room to check a third number of copies")
-		return r, 0, nil
+		return r, nil
 	}
 	offsets := timing.Offsets()
 	if plan.Layout != nil {
@@ -96,28 +44,29 @@ func (s *session) checkLinear(j job, r measurement) (_ measurement, growth float
 	}
 	got, err := s.timer.TimeMidpoint(block, pair, offsets, plan)
 	if err != nil {
-		return r, 0, mapping.Unexpected(err)
+		return r, mapping.Unexpected(err)
 	}
 	r.timed = r.timed.After(got)
 	if len(got.Windows) == 0 {
 		r.warnings = append(r.warnings, "no idle moment was left to check a third number of copies")
-		return r, 0, nil
+		return r, nil
 	}
-	growth, err = compareHalves(r.timed, got.Windows, midpoint, full)
-	return r, growth, err
+	if err := compareHalves(r.timed, got.Windows, midpoint, r.block.Factors); err != nil && !j.tolerates(err, &r.warnings) {
+		return r, err
+	}
+	return r, nil
 }
 
 // compareHalves compares the throughput up to the midpoint with that up to the longer image, at the same
-// dispatch offsets, and returns the difference. Layouts may cause as much difference as they have themselves.
-func compareHalves(t timing.Timed, windows []timing.Window, midpoint, full unroll.Factors) (growth float64, err error) {
+// dispatch offsets. Layouts may cause as much difference as they have themselves.
+func compareHalves(t timing.Timed, windows []timing.Window, midpoint, full unroll.Factors) error {
 	partial := stat.Median(timing.PerIteration(windows))
 	whole, spread := t.AtOffsetsOf(windows)
 	allowed := max(2*t.Estimate.Half, linearShare*whole, spread) + linearEnds/float64(midpoint.Long-midpoint.Short)
-	growth = whole - partial
-	if math.Abs(growth) <= allowed {
-		return growth, nil
+	if math.Abs(whole-partial) <= allowed {
+		return nil
 	}
-	return growth, &verdict.Rejection{Reason: verdict.Nonlinear, Detail: fmt.Sprintf(
+	return &verdict.Rejection{Reason: verdict.Nonlinear, Detail: fmt.Sprintf(
 		"from %d to %d copies each takes %.3f cycles, from %d to %d %.3f; allowed is a difference of %.3f",
 		midpoint.Short, midpoint.Long, partial, full.Short, full.Long, whole, allowed)}
 }

@@ -1,7 +1,6 @@
 package profiler
 
 import (
-	"math"
 	"slices"
 	"testing"
 
@@ -38,12 +37,9 @@ func TestCompareHalves(t *testing.T) {
 			{Number: int(at(0)), Mean: c.e.Value - c.spread}, {Number: int(at(1)), Mean: c.e.Value + c.spread},
 			{Number: int(timing.LayoutOf(0, 1)), Mean: 99}, // at another dispatch offset
 		}}}
-		growth, err := compareHalves(timed, []timing.Window{{Layout: at(0), Cycles: c.partial}}, third, all)
+		err := compareHalves(timed, []timing.Window{{Layout: at(0), Cycles: c.partial}}, third, all)
 		if c.ok != (err == nil) || !c.ok && verdict.ReasonOf(err) != verdict.Nonlinear {
 			t.Errorf("%s: %v", c.name, err)
-		}
-		if want := c.e.Value - c.partial; math.Abs(growth-want) > 1e-9 {
-			t.Errorf("%s: grows by %g, want %g", c.name, growth, want)
 		}
 	}
 }

@@ -96,18 +96,6 @@ func (fe FrontEnd) largest(insts []asm.Inst) (f Factors, ok bool) {
 	return f, ok
 }
 
-// Later returns the second half of the range between the two numbers of copies, for a block whose time per copy had
-// not settled in the first. ok is false if the difference would be below 2 copies, or below 32 if Short is at least
-// 32: a block of 2.61 cycles gave 3.19 with 48 and 64 copies.
-func (f Factors) Later() (later Factors, ok bool) {
-	later = Factors{(f.Short + f.Long) / 2, f.Long}
-	least := 2
-	if f.Short >= 32 {
-		least = 32
-	}
-	return later, later.Long-later.Short >= least
-}
-
 // Smaller returns the next smaller pair of the grid, if any.
 func (f Factors) Smaller() (Factors, bool) { return f.Within(f.Long - 1) }
 

@@ -101,24 +101,6 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-func TestLater(t *testing.T) {
-	for _, c := range []struct {
-		of, want Factors
-		ok       bool
-	}{
-		{Factors{32, 96}, Factors{64, 96}, true},
-		{Factors{64, 128}, Factors{96, 128}, true},
-		{Factors{16, 48}, Factors{32, 48}, true},
-		{Factors{2, 6}, Factors{4, 6}, true},
-		{Factors{1, 3}, Factors{2, 3}, false},
-		{Factors{32, 64}, Factors{48, 64}, false}, // 16 copies after 48 are too few
-		{Factors{48, 80}, Factors{64, 80}, false},
-	} {
-		got, ok := c.of.Later()
-		require.Equal(t, fmt.Sprint("after ", c.of), []any{c.want, c.ok}, []any{got, ok})
-	}
-}
-
 func TestWithin(t *testing.T) {
 	for _, c := range []struct {
 		f      Factors

@@ -70,33 +70,6 @@ const (
 // samples returns the number of timings of each image.
 func (w window) samples() int { return len(w.columns[len(w.columns)-1]) }
 
-// An interrupt lasts at least interruptSeconds, and interruptShare of the timing, because long runs vary more.
-const (
-	interruptSeconds = 2e-6
-	interruptShare   = 0.25
-)
-
-// uninterrupted returns the window without samples slower than the fastest of the same image by at least ticks.
-func (w window) uninterrupted(ticks float64) window {
-	disturbed := make([]bool, w.samples())
-	images := w.columns[len(w.columns)-2:]
-	for _, c := range images {
-		for i, d := range c {
-			fastest := slices.Min(c)
-			disturbed[i] = disturbed[i] || d > fastest+max(ticks, interruptShare*fastest)
-		}
-	}
-	if !slices.Contains(disturbed, true) {
-		return w
-	}
-	w.columns = slices.Clone(w.columns)
-	for i, c := range images {
-		w.columns[len(w.columns)-2+i] = unmarked(c, disturbed)
-		w.perRun[i] = unmarked(w.perRun[i], disturbed)
-	}
-	return w
-}
-
 // disagreeShare is the largest difference between the two timings of an image in a window, as a share of the faster
 // one. It finds neighbours that are active for less than a timing, which the probe on both sides of the window
 // misses.
@@ -111,16 +84,6 @@ func (w window) disagrees(c clock.Clock) bool {
 		}
 	}
 	return false
-}
-
-// unmarked returns the unmarked values.
-func unmarked(values []float64, marked []bool) (kept []float64) {
-	for i, v := range values {
-		if !marked[i] {
-			kept = append(kept, v)
-		}
-	}
-	return kept
 }
 
 // After a remap, each image runs warmShort or warmLong times before its first window, to fill caches, op cache and

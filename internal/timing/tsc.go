@@ -416,7 +416,7 @@ func (s *series) keepUndisturbed(got childRun, placements []*placement) (kept []
 	}
 	kept = got.windows[:0]
 	for _, w := range got.windows {
-		if w = w.uninterrupted(s.interruptTicks()); !w.complete || w.samples() == 0 {
+		if !w.complete {
 			t.WindowsUnsteady++
 			continue
 		}
@@ -431,7 +431,6 @@ func (s *series) keepUndisturbed(got childRun, placements []*placement) (kept []
 		}
 		kept = append(kept, w)
 		t.SamplesKept += w.samples()
-		t.SamplesDropped += windowSamples - w.samples()
 		t.TimedSeconds += w.ticks() / s.report.TicksPerSecond
 	}
 	s.watchIdle(kept, rate)
@@ -444,21 +443,15 @@ const mostRetries = 3
 // mustRepeat reports whether to repeat a window because its timings disagree. If they do in more than half of the
 // windows, the block is the cause: some draw a speed each time an image begins.
 func (s *series) mustRepeat(w window, l Layout) bool {
-	switch {
-	case w.samples() < windowSamples: // one was interrupted: nothing to compare
-	case !w.disagrees(s.clock):
+	if !w.disagrees(s.clock) {
 		s.agree++
-	default:
-		if s.disagree++; s.disagree <= s.agree+passWindows && s.retries[l] < mostRetries {
-			s.retries[l]++
-			return true
-		}
+	} else if s.disagree++; s.disagree <= s.agree+passWindows && s.retries[l] < mostRetries {
+		s.retries[l]++
+		return true
 	}
 	s.retries[l] = 0
 	return false
 }
-
-func (t *TSC) interruptTicks() float64 { return interruptSeconds * t.report.TicksPerSecond }
 
 // learnRate updates the clock rate from this child run, one reading per window, and returns the rate during the run,
 // or NaN without readings. With few readings a single clock step widens the interval, which is not a drift.

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/require"
@@ -102,31 +101,6 @@ func visited(visits ...int) (d stat.Design) {
 		d.Cells = append(d.Cells, stat.Cell{Number: i, Visits: n})
 	}
 	return d
-}
-
-// An interrupt in a timing drops that sample only. The clock's steps and the difference between images are not
-// interrupts.
-func TestUninterrupted(t *testing.T) {
-	const interrupt = 5000
-	for _, c := range []struct {
-		name        string
-		short, long []float64
-		want        []float64 // of the long timings
-	}{
-		{"none", []float64{4000, 4010}, []float64{8000, 8026}, []float64{8000, 8026}},
-		{"just below", []float64{4000, 9000}, []float64{8000, 13000}, []float64{8000, 13000}},
-		{"in the long image", []float64{4000, 4000}, []float64{13001, 8000}, []float64{8000}},
-		{"in the short image", []float64{4000, 9001}, []float64{8000, 8100}, []float64{8000}},
-		{"one in each", []float64{4000, 20000}, []float64{20000, 8000}, nil},
-		{"a share of long runs", []float64{4000, 4000}, []float64{100_000, 125_000}, []float64{100_000, 125_000}},
-		{"and more", []float64{4000, 4000}, []float64{100_000, 125_001}, []float64{100_000}},
-	} {
-		w := window{columns: [][]float64{{600}, {700}, {3300}, c.short, c.long}, perRun: [2][]float64{c.short, c.long}}
-		got := w.uninterrupted(interrupt)
-		require.Equal(t, c.name, c.want, got.columns[4], cmpopts.EquateEmpty())
-		require.Equal(t, c.name, len(c.want), got.samples())
-		require.Equal(t, c.name+", runs", got.columns[3:], got.perRun[:], cmpopts.EquateEmpty())
-	}
 }
 
 // Disturbed runs do not count, unless they are half of all.
