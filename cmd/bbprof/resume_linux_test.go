@@ -3,11 +3,14 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/internal/require"
@@ -100,5 +103,37 @@ func TestResumed(t *testing.T) {
 				t.Error("the journal is still there")
 			}
 		})
+	}
+}
+
+// TestJournalFillsDisk: where what was measured fills the disk, so that the result has no room either, both are said, and nothing
+// of a result that is not there.
+func TestJournalFillsDisk(t *testing.T) {
+	require.Slow(t)
+	mustMeasure(t)
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16k"); err != nil {
+		require.Skip(t, require.Root, "mounting a small disk: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
+	out := filepath.Join(dir, "i.csv")
+	var waited require.Tries
+	for {
+		began := time.Now()
+		cmd := exec.Command("bbprof", "instructions", "-match", "^imul", "-o", out)
+		text, _ := cmd.CombinedOutput()
+		says, code := string(text), cmd.ProcessState.ExitCode()
+		if code != cli.ExitInternal && (disturbed(says) || code == cli.ExitOK) { // nothing of a busy core is kept
+			os.Remove(out)
+			os.Remove(out + ".journal")
+			waited.Again(t, time.Since(began), says)
+			continue
+		}
+		for _, want := range []string{"keeping what was measured: write " + out + ".journal: ", "; writing the result: write " + out + ".writing-"} {
+			if code != cli.ExitInternal || !strings.Contains(says, want) || strings.Contains(says, out+" has ") {
+				t.Errorf("exit code %d, want %q in: %s", code, want, says)
+			}
+		}
+		return
 	}
 }

@@ -1,4 +1,5 @@
-// Package atomicfile writes a result to a temporary file before it replaces another, and keeps data without a name.
+// Package atomicfile writes a result to a temporary file before it replaces another, locks a file that several
+// runs may append to, and keeps data without a name.
 package atomicfile
 
 import (

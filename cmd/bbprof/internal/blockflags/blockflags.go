@@ -19,6 +19,7 @@ import (
 )
 
 func CPUFlag(f *cli.Flags, cpus *[]int, help string) {
+	f.CPUs = cpus
 	cli.Parsed(f, cpus, cpu.ParseList, "cpus", "LIST", help+" (default: all allowed of the fastest kind of core, the last first)")
 }
 

@@ -40,6 +40,7 @@ type Flags struct {
 	choices  []string  // completions for operands; empty: files
 	Stray    string    // advice about an operand that is not allowed
 	Program  *[]string // where the words after -- go; nil: operands
+	CPUs     *[]int    // where those go that are measured on
 }
 
 // A part is a flag on the command line with its words, or a word that is none and has no name.
@@ -51,7 +52,7 @@ type part struct {
 type writtenFile struct{ flag, name string }
 
 func NewFlags(command string) *Flags {
-	return &Flags{Command: command, groups: []string{"Flags"}, topic: -1, Stray: "this command takes flags alone"}
+	return &Flags{Command: command, groups: []string{"Flags"}, topic: -1, Stray: "this command takes flags alone", CPUs: new([]int)}
 }
 
 func (f *Flags) Declare(d Flag) *Flag {

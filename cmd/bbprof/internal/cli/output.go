@@ -117,12 +117,17 @@ func WriteLines[T any](o *Output, std Streams, values []T, text string) error {
 	})
 }
 
-// Ended ends a command that an error may have cut short: it writes the partial result, if any, then reports the error.
+// Ended ends a command that an error may have cut short: it writes the partial result, if any, then reports the error, and
+// that of writing, before which a signal is not worth a word.
 func Ended(err error, some bool, write func() error) error {
 	if err != nil && !some {
 		return err
 	}
-	return cmp.Or(write(), err)
+	unwritten := write()
+	if err == nil || unwritten == nil || Stopped(err) {
+		return cmp.Or(unwritten, err)
+	}
+	return fmt.Errorf("%w; %w", err, unwritten)
 }
 
 // Reject writes a check's result and returns ErrRejected if the check failed.

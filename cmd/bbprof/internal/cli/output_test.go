@@ -2,6 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,6 +30,27 @@ func TestExitCodeOfLostResult(t *testing.T) {
 		if got := (&Lossless{err: c.err}).exitCode(c.code, &stderr); got != c.want || stderr.Len() > 0 != c.says {
 			t.Errorf("%v after exit code %d: exit code %d, want %d; says %q", c.err, c.code, got, c.want, stderr.String())
 		}
+	}
+}
+
+// TestEnded: of two errors neither is lost, but a signal's is not worth a word beside another.
+func TestEnded(t *testing.T) {
+	kept, lost := errors.New("keeping what was measured"), errors.New("writing the result")
+	for _, c := range []struct {
+		err  error
+		some bool
+		lost error
+		want string
+	}{
+		{nil, false, nil, "<nil>"},
+		{nil, true, lost, lost.Error()},
+		{kept, false, lost, kept.Error()},
+		{kept, true, nil, kept.Error()},
+		{kept, true, lost, "keeping what was measured; writing the result"},
+		{context.Canceled, true, nil, context.Canceled.Error()},
+		{context.Canceled, true, lost, lost.Error()},
+	} {
+		require.Equal(t, fmt.Sprint(c), c.want, fmt.Sprint(Ended(c.err, c.some, func() error { return c.lost })))
 	}
 }
 

@@ -34,10 +34,10 @@ func (o *Output) Resumable(f *Flags, run func(Streams) error, others ...*string)
 			return run(std)
 		}
 		path := strings.TrimRight(output, "/") + ".journal"
-		by, _ := json.Marshal(append([]string{Version(), f.Command}, f.Without("resume", "q", "workers", "cpus", "o")...))
+		by, _ := json.Marshal(append([]string{journal.Core(*f.CPUs...), Version(), f.Command}, f.Without("resume", "q", "workers", "cpus", "o")...))
 		j, err := journal.Open(path, string(by), resume)
 		if err != nil {
-			return BadUsage("-resume: %w", err)
+			return BadUsage("%s: measurements are kept in a file beside it: %w", output, err)
 		}
 		if n := j.Found(); n > 0 {
 			fmt.Fprintf(o.Notes(std), "bbprof: continuing with %s in %s\n", words.Plural(n, "measurement"), path)

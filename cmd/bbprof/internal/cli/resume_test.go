@@ -11,9 +11,11 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestResumable: what a command kept when it was ended is there when it is started again with -resume and the same flags, and
-// nothing is left when it is complete.
+// TestResumable: what a command kept when it was ended is there when it is started again with -resume and the same flags on the
+// same core, is not lost to any other start, and nothing is left when it is complete.
 func TestResumable(t *testing.T) {
+	const asCore = "BBPROF_AS_CORE"
+	t.Setenv(asCore, "Zen 4")
 	out := filepath.Join(t.TempDir(), "out")
 	run := func(ends error, args ...string) (found int, says string, err error) {
 		var stderr strings.Builder
@@ -38,6 +40,12 @@ func TestResumable(t *testing.T) {
 	}
 	_, _, err := run(nil, "-resume", "-seed", "2", "-o", out)
 	require.Fails(t, "another seed", err, "left by another run")
+	_, _, err = run(nil, "-o", out)
+	require.Fails(t, "repeated without -resume", err, "-resume continues it, removing it starts again")
+	t.Setenv(asCore, "Golden Cove")
+	_, _, err = run(nil, "-resume", "-o", out)
+	require.FailsAs[*UsageError](t, err, `must not mix: ["Zen 4 (`, `here ["Golden Cove (`, "remove it to start again")
+	t.Setenv(asCore, "Zen 4")
 	found, says, err := run(ErrRejected, "-resume", "-o", out)
 	if found != 3 || !strings.Contains(says, "continuing with 3 measurements") || !errors.Is(err, ErrRejected) {
 		t.Errorf("resumed: %d found, %v, %s", found, err, says)

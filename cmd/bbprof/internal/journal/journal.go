@@ -16,9 +16,12 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"os"
+	"strings"
 	"sync"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
+	"github.com/bbprof/bbprof/internal/host"
 )
 
 // A Journal answers by key; of several values of one key, such as those of repetitions, the first comes first. A nil
@@ -26,7 +29,8 @@ import (
 type Journal struct {
 	mu      sync.Mutex
 	path    string
-	by      string
+	header  []byte
+	resume  bool
 	file    *os.File // nil until something is kept
 	stream  bytes.Buffer
 	deflate *flate.Writer
@@ -44,54 +48,65 @@ type entry struct {
 // Register makes a type known whose values are kept.
 func Register(value any) { gob.Register(value) }
 
-// Open continues a journal if resume is set and it is there; otherwise it is created when something is kept. by says what makes
-// it, and must be the same.
-func Open(path, by string, resume bool) (*Journal, error) {
-	j := &Journal{path: path, by: by, answers: map[string][]any{}}
-	j.deflate, _ = flate.NewWriter(&j.stream, flate.BestSpeed) // the level is valid
-	j.encoder = gob.NewEncoder(j.deflate)
-	if !resume {
-		return j, nil
-	}
-	switch err := j.open(os.O_RDWR); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, err
-	}
-	return j, nil
+// Core names the core that is measured on, of the first of these CPUs: what two kinds take must not mix.
+func Core(cpus ...int) string {
+	c := host.Detect(cpus...)
+	return fmt.Sprintf("%s (%s, family %#x model %#x)", c.Microarchitecture, strings.TrimSpace(c.Brand), c.Family, c.Model)
 }
 
-func (j *Journal) open(flags int) (err error) {
-	if j.file, err = os.OpenFile(j.path, flags, 0o666); err != nil {
-		j.file = nil
+// magic begins every journal, so that no other file is taken for one.
+const magic = "bbprof journal "
+
+// Open continues a journal if resume is set and it is there; otherwise none may be there, and it is created when something is
+// kept. by says what makes it, and must be the same. Other runs are locked out, and files that are no journals left alone.
+func Open(path, by string, resume bool) (*Journal, error) {
+	j := &Journal{path: path, header: []byte(magic + by + "\n"), resume: resume, answers: map[string][]any{}}
+	j.deflate, _ = flate.NewWriter(&j.stream, flate.BestSpeed) // the level is valid
+	j.encoder = gob.NewEncoder(j.deflate)
+	if _, err := os.Lstat(path); err != nil {
+		return j, nil // what else is wrong with the name, the command says of its output
+	}
+	return j, j.open()
+}
+
+func (j *Journal) open() (err error) {
+	if j.file, err = atomicfile.OpenLocked(j.path); err != nil {
 		return err
 	}
-	if err = j.read(j.by); err == nil {
+	if err = j.read(); err == nil {
 		err = j.frame(nil)
 	}
 	if err != nil {
 		j.file.Close()
+		j.file = nil
 		return fmt.Errorf("%s: %w", j.path, err)
 	}
 	return nil
 }
 
 // read reads all answers, and truncates the file after the last whole frame.
-func (j *Journal) read(by string) error {
+func (j *Journal) read() error {
 	text, err := io.ReadAll(j.file)
 	if err != nil {
 		return err
 	}
-	header := []byte(by + "\n")
-	at, whole := len(header), bytes.HasPrefix(text, header)
-	if !whole && bytes.HasPrefix(header, text) { // it is new, or was cut short at once
-		if _, err := j.file.WriteAt(header, 0); err != nil {
+	switch {
+	case bytes.HasPrefix(j.header, text): // it is new, or was cut short at once
+		if err := j.file.Truncate(0); err != nil {
 			return err
 		}
-	} else if !whole {
-		made, _, _ := bytes.Cut(text, []byte("\n"))
-		return fmt.Errorf("it was left by another run, and what both measured must not mix: %.300s, here %.300s; remove it to start again", made, by)
+		_, err := j.file.Write(j.header)
+		return err
+	case !bytes.HasPrefix(text, []byte(magic)):
+		return errors.New("it is there already, does not begin like a journal and is left alone; name another file with -o")
+	case !bytes.HasPrefix(text, j.header):
+		made, _, _ := bytes.Cut(text[len(magic):], []byte("\n"))
+		return fmt.Errorf("it was left by another run, and what both measured must not mix: %.300s, here %.300s; remove it to start again",
+			made, bytes.TrimSpace(j.header[len(magic):]))
+	case !j.resume:
+		return fmt.Errorf("it is there already, with %d bytes; -resume continues it, removing it starts again", len(text))
 	}
+	at, whole := len(j.header), true
 	for whole {
 		var stream bytes.Buffer
 		frames := 0
@@ -112,11 +127,7 @@ func (j *Journal) read(by string) error {
 			return errors.New("it is damaged; remove it to start again")
 		}
 	}
-	if err := j.file.Truncate(int64(at)); err != nil {
-		return err
-	}
-	_, err = j.file.Seek(0, io.SeekEnd)
-	return err
+	return j.file.Truncate(int64(at))
 }
 
 // decode reads the values of one start.
@@ -182,7 +193,7 @@ func (j *Journal) Keep(key string, value any) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.file == nil {
-		if err := j.open(os.O_RDWR | os.O_CREATE | os.O_TRUNC); err != nil {
+		if err := j.open(); err != nil {
 			return fmt.Errorf("keeping what was measured: %w", err)
 		}
 	}
@@ -190,8 +201,11 @@ func (j *Journal) Keep(key string, value any) error {
 	if err := errors.Join(j.encoder.Encode(entry{key, value}), j.deflate.Flush()); err != nil {
 		return fmt.Errorf("keeping what was measured: %w", err)
 	}
+	if err := j.frame(j.stream.Bytes()); err != nil {
+		return err
+	}
 	j.kept++
-	return j.frame(j.stream.Bytes())
+	return nil
 }
 
 // Found returns how many answers earlier starts left, and Size how many there are in all.
@@ -215,9 +229,9 @@ func (j *Journal) Remove() error {
 	if j.file == nil {
 		return nil
 	}
-	j.file.Close()
-	if err := os.Remove(j.path); !errors.Is(err, fs.ErrNotExist) {
-		return err
+	defer j.file.Close() // once it is gone, or another run might lock it before
+	if !atomicfile.InPlace(j.path, j.file) {
+		return nil
 	}
-	return nil
+	return os.Remove(j.path)
 }

@@ -144,15 +144,17 @@ func (c *instructionsCmd) run(std cli.Streams) error {
 	ctx, stop := cli.UntilSignal()
 	defer stop()
 	rows, err := c.measure(ctx, std, plans)
-	if err != nil && (len(rows) == 0 || c.out.File == "") {
+	return cli.Ended(err, len(rows) > 0 && c.out.File != "", func() error {
+		fmt.Fprintf(c.out.Notes(std), "bbprof: %s\n", instructionsSummary(rows))
+		if err == nil {
+			return c.writeAll(ctx, std, rows, there, models, core)
+		}
+		err := c.out.Stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) })
+		if err == nil {
+			fmt.Fprintf(std.Err, "bbprof: %s has the %d of %s that were done\n", c.out.File, len(rows), words.Plural(len(plans), "form"))
+		}
 		return err
-	}
-	fmt.Fprintf(c.out.Notes(std), "bbprof: %s\n", instructionsSummary(rows))
-	if err != nil {
-		fmt.Fprintf(std.Err, "bbprof: %s has the %d of %s that were done\n", c.out.File, len(rows), words.Plural(len(plans), "form"))
-		return cmp.Or(c.out.Stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) }), err)
-	}
-	return c.writeAll(ctx, std, rows, there, models, core)
+	})
 }
 
 func (c *instructionsCmd) check(std cli.Streams) error {

@@ -141,25 +141,36 @@ func (a *accountCmd) time(ctx context.Context, std cli.Streams, run *account.Run
 		if n == a.runs {
 			break
 		}
-		if took, ok := std.Kept.Take("user seconds"); ok {
-			run.UserSeconds = append(run.UserSeconds, took.(float64))
-			continue
-		}
-		took, err := programflags.Run(ctx, extract.Run{Program: a.program, AnyStatus: a.anyStatus, Timeout: a.timeout}, a.stdin, notes, (*extract.Run).UserTime)
+		took, err := a.userSeconds(ctx, std, notes)
 		if err != nil {
 			return err
 		}
 		notes = io.Discard // they would be the same
-		run.UserSeconds = append(run.UserSeconds, took.Seconds())
-		if err := std.Kept.Keep("user seconds", took.Seconds()); err != nil {
-			return err
-		}
+		run.UserSeconds = append(run.UserSeconds, took)
 	}
 	if readings == 0 {
 		return &verdict.HostError{Missing: "no measurement of the core's clock rate", Remedy: "run bbprof doctor"}
 	}
 	run.CyclesPerSecond /= float64(readings)
 	return nil
+}
+
+// key is under what something is kept of this build of the program.
+func (a *accountCmd) key(what string) string {
+	path, _ := launch.Find(a.program[0]) // found before
+	return what + " " + launch.Content(path)
+}
+
+func (a *accountCmd) userSeconds(ctx context.Context, std cli.Streams, notes io.Writer) (float64, error) {
+	key := a.key("user seconds")
+	if kept, ok := std.Kept.Take(key); ok {
+		return kept.(float64), nil
+	}
+	took, err := programflags.Run(ctx, extract.Run{Program: a.program, AnyStatus: a.anyStatus, Timeout: a.timeout}, a.stdin, notes, (*extract.Run).UserTime)
+	if err != nil {
+		return 0, err
+	}
+	return took.Seconds(), std.Kept.Keep(key, took.Seconds())
 }
 
 func (a *accountCmd) once(std cli.Streams) extract.Run {
@@ -180,12 +191,11 @@ func (a *accountCmd) samples(ctx context.Context, std cli.Streams) (map[account.
 	})
 }
 
-const keptMisses = "misses"
-
 func init() { journal.Register(map[account.Place]account.Missed{}) }
 
 func (a *accountCmd) missed(ctx context.Context, std cli.Streams) (map[account.Place]account.Missed, error) {
-	if kept, ok := std.Kept.Take(keptMisses); ok {
+	key := a.key("misses")
+	if kept, ok := std.Kept.Take(key); ok {
 		return kept.(map[account.Place]account.Missed), nil
 	}
 	found, err := programflags.Run(ctx, a.once(std), a.stdin, io.Discard, (*extract.Run).Missed)
@@ -201,5 +211,5 @@ func (a *accountCmd) missed(ctx context.Context, std cli.Streams) (map[account.P
 	if err != nil {
 		return nil, err
 	}
-	return missed, std.Kept.Keep(keptMisses, missed)
+	return missed, std.Kept.Keep(key, missed)
 }

@@ -2,7 +2,6 @@ package study
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,10 +128,12 @@ func (c *checkCmd) run(std cli.Streams) error {
 	if err != nil {
 		found.Incomplete = err.Error()
 	}
-	if writeErr := c.write(std, found); writeErr != nil || err != nil {
-		return cmp.Or(writeErr, err)
-	}
-	return c.outcome(found)
+	return cli.Ended(err, true, func() error {
+		if unwritten := c.write(std, found); unwritten != nil || err != nil {
+			return unwritten
+		}
+		return c.outcome(found)
+	})
 }
 
 func (c *checkCmd) match(ctx context.Context, std cli.Streams) (checked, error) {

@@ -164,7 +164,7 @@ func (s *store) sortBeside(ended [2]string) (_ *os.File, err error) {
 	if err := sortInto(to, s.file, s.end, ended); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(to.Sync(), lock(to), inPlace(s.path, s.file)); err != nil {
+	if err := errors.Join(to.Sync(), atomicfile.Lock(to), inPlace(s.path, s.file)); err != nil {
 		return nil, err
 	}
 	return to, os.Rename(to.Name(), s.path)

@@ -39,7 +39,7 @@ func Create(path string, format resultfile.Format, schema resultfile.Schema, ove
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 && !overwrite {
 		return nil, fmt.Errorf("%s is there already, with %d bytes; -resume continues it, -overwrite replaces it", path, info.Size())
 	}
-	f, err := openLocked(path)
+	f, err := atomicfile.OpenLocked(path)
 	if err != nil {
 		return nil, err
 	}

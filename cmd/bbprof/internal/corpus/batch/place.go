@@ -24,36 +24,9 @@ func (e *DisplacedError) Error() string {
 	return text
 }
 
-// openLocked opens or creates a result and locks out other runs.
-func openLocked(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|noFollow, 0o666)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("it is not a regular file")
-	}
-	if err == nil {
-		err = lock(f)
-	}
-	if err == nil {
-		err = inPlace(path, f) // another run may have renamed its own there before the lock
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return f, nil
-}
-
 // inPlace fails with a *DisplacedError unless path names the open file, or is empty.
 func inPlace(path string, f *os.File) error {
-	here, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if there, err := os.Lstat(path); path == "" || err == nil && os.SameFile(here, there) {
+	if path == "" || atomicfile.InPlace(path, f) {
 		return nil
 	}
 	return &DisplacedError{Path: path, What: "was moved, deleted or replaced while this run wrote it"}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
@@ -49,7 +50,7 @@ const maxNumber = 1 << 40
 // file of another CPU, with other settings or columns is refused. A torn last row is dropped, with whatever a
 // power loss left after the last whole one; torn counts these bytes.
 func Resume(path string, format resultfile.Format, schema resultfile.Schema, here resultfile.Run) (o *Output, torn int64, err error) {
-	f, err := openLocked(path)
+	f, err := atomicfile.OpenLocked(path)
 	if err != nil {
 		return nil, 0, err
 	}

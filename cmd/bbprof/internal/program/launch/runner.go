@@ -125,23 +125,32 @@ func (r *Runner) key(c Command, s Setup) string {
 	return fmt.Sprintf("%s %d %s %q %v %+v %s", r.content(c.Exe.Path), len(c.Name), filepath.Base(c.Name), c.Args, c.CleanEnv, s, event.Name)
 }
 
-// content returns a hash of a file, which it reads again when its time changes.
+// content is Content, which it asks again when the file's time changes.
 func (r *Runner) content(path string) string {
+	now := version(path)
+	known, ok := r.contents.Load(now)
+	if !ok {
+		known = Content(path)
+		r.contents.Store(now, known)
+	}
+	return known.(string)
+}
+
+// Content identifies a program by a hash, since one that was built again may have the same path; one that cannot be read, by its time.
+func Content(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return version(path)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text))
+}
+
+func version(path string) string {
 	info, err := os.Stat(path)
 	if err != nil {
 		return path
 	}
-	version := fmt.Sprint(path, info.Size(), info.ModTime())
-	if known, ok := r.contents.Load(version); ok {
-		return known.(string)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return version
-	}
-	hash := fmt.Sprintf("%x", sha256.Sum256(text))
-	r.contents.Store(version, hash)
-	return hash
+	return fmt.Sprint(path, info.Size(), info.ModTime())
 }
 
 // WarmUp runs a command once without measuring it, to fill the page cache and show its complaints.

@@ -7,7 +7,6 @@ package matrix
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -93,11 +92,7 @@ func (p Plan) count(ctx context.Context, b Build, path string, done int) (Cell, 
 func (p Plan) countOne(ctx context.Context, c launch.Command) (uint64, error) {
 	key := ""
 	if p.Kept != nil {
-		text, err := os.ReadFile(c.Exe.Path)
-		if err != nil {
-			return 0, err
-		}
-		key = fmt.Sprintf("%x %s %q", sha256.Sum256(text), p.Function, c.Args)
+		key = fmt.Sprintf("%s %s %q", launch.Content(c.Exe.Path), p.Function, c.Args)
 	}
 	if n, ok := p.Kept.Take(key); ok {
 		return n.(uint64), nil

@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package batch
+package atomicfile
 
 import (
 	"errors"
@@ -11,9 +11,9 @@ import (
 
 const noFollow = unix.O_NOFOLLOW
 
-// lock keeps other runs off a file until it is closed, since their rows would interleave. File systems without
+// Lock keeps other runs off a file until it is closed, since what both append would mix. File systems without
 // locks do without.
-func lock(f *os.File) error {
+func Lock(f *os.File) error {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		return errors.New("another bbprof is writing it; wait until that has ended, or name another file")
 	}

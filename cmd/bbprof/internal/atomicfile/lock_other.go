@@ -1,9 +1,9 @@
 //go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
 
-package batch
+package atomicfile
 
 import "os"
 
 const noFollow = 0
 
-func lock(*os.File) error { return nil }
+func Lock(*os.File) error { return nil }
