@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/ptracethread"
@@ -72,6 +73,9 @@ func newStepper() (*session, error) {
 // count maps a block as for a measurement and single-steps copies of it.
 func (s *session) count(b Block, limit time.Duration) (copies, instructions int, err error) {
 	j := job{Block: b, Options: Options{FrontEnd: OpCache, Branch: Taken}, states: s.states} // count the branch whether it is taken or not
+	if insts, err := asm.Decode(b.Code); err == nil && len(insts) == 1 {
+		j.Options.Branch = "" // as a measurement has a branch alone
+	}
 	p, err := s.start(&j)
 	if err != nil {
 		return 0, 0, err

@@ -124,6 +124,7 @@ func TestCountInstructions(t *testing.T) {
 		{"b910000000f3a4", 2, "", ""},   // mov ecx,16; rep movsb
 		{"31c9f3a4", 2, "", ""},         // xor ecx,ecx; rep movsb
 		{"b903000000f2ae90", 3, "", ""}, // mov ecx,3; repne scasb; nop
+		{"7500", 1, "", ""},             // a branch alone, which a measurement inverts
 		{"0f28430190", 0, verdict.UnalignedOperand, ""},
 		{"", 0, verdict.BadHex, ""},
 		{"ff2503000000", 0, verdict.ControlFlow, "jmp qword ptr [rip+0x3]"},

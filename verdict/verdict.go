@@ -8,6 +8,7 @@ package verdict
 import (
 	"errors"
 	"fmt"
+	"syscall"
 )
 
 // Reason is why a block has no throughput. The list is closed: a result file holds no other.
@@ -126,4 +127,12 @@ func (e *HostError) Unwrap() error { return e.Err }
 // Refused is the error of a system call that fails only where something forbids it.
 func Refused(call string, err error) *HostError {
 	return &HostError{Missing: call + " is refused", Remedy: "allow it in the seccomp profile (docker: --security-opt seccomp=unconfined)", Err: err}
+}
+
+// NoMoreFiles returns the host's error if err means that no more files may be open, or nil.
+func NoMoreFiles(err error) *HostError {
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return &HostError{Missing: "no more files may be open", Remedy: "raise ulimit -n", Err: err}
+	}
+	return nil
 }

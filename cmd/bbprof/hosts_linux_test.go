@@ -47,9 +47,8 @@ var brokenHosts = []struct {
 	{name: "just enough address space", conditions: "space=1610612736"},
 	{name: "hardly any threads", conditions: "nobody tasks=8", missing: "processes and threads are left"},
 	{name: "no files", conditions: "files=0", missing: "no more than 0 files"},
-	{name: "too few files for Go", conditions: "files=7", missing: "no more than 7 files"},
-	{name: "just enough files for Go", conditions: "files=8", missing: "no more files"},
-	{name: "hardly any files", conditions: "files=9", missing: "no more files"},
+	{name: "too few files for a child", conditions: "files=12", missing: "no more than 12 files"},
+	{name: "just enough files", conditions: "files=13", args: "-clock tsc -budget 50ms -precision 50% -hex 90"},
 	{name: "no more files on the host", conditions: "deny=memfd_create:ENFILE", missing: "open on this host"},
 	{name: "no memory to share", conditions: "deny=mmap:ENOMEM:3:1:1", missing: "no memory left"}, // MAP_SHARED
 	{name: "small files", conditions: "filesize=1048576", missing: "files may not grow"},
@@ -142,11 +141,11 @@ func TestCountWithFewFiles(t *testing.T) {
 	require.Slow(t)
 	under, bbprof := forAnyHost(t)
 	program := tinyelf.Write(t, []byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "main"})
-	for files := 8; files <= 16; files++ {
-		code, _, stderr := runOnceUnder(t, under, []string{fmt.Sprintf("files=%d", files)}, bbprof, "count", "-func", "main", "--", program)
+	for files := 13; files <= 16; files++ {
+		code, _, stderr := runOnceUnder(t, under, []string{fmt.Sprintf("files=%d", files)}, bbprof, "count", "-func", "main", "-stdin", os.DevNull, "--", program)
 		blamed := strings.Contains(stderr, "too many open files")
 		if full := strings.Contains(stderr, "no more files may be open"); full != (code == cli.ExitHost) ||
-			full != blamed || files == 8 && !full || files == 16 && full {
+			full != blamed || files == 13 && !full || files == 16 && full {
 			t.Errorf("%d files: exit code %d: %s", files, code, stderr)
 		}
 	}

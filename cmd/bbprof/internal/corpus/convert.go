@@ -40,7 +40,7 @@ bbprof convert -of blocks.csv -o all/ part*.csv
 			rowflags.FormatFlag(f, &c.format)
 			columnsFlag(f, &c.columns)
 			f.Toggle(&c.mixed, "mixed", "join parts of different microarchitectures or settings; column run tells them apart")
-			f.List(&c.of, "of", "CORPUS", "the corpus, to find also rows that are missing at the end; once for each of its files")
+			f.List(&c.of, "of", "CORPUS", "the corpus, to compare each row's block with, and to find also rows that are missing at the end; once for each of its files")
 			f.Text(&c.column, "column", "C", "its column of blocks, if bbprof batch was told")
 			return c.run
 		},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
@@ -22,9 +24,9 @@ func (c *convertCmd) join(std cli.Streams) error {
 	if slices.Contains(slices.Concat(c.files, c.of), "-") {
 		return cli.BadUsage("-: parts are read more than once, so standard input cannot be one; save it to a file and name that")
 	}
-	total, err := countRows(c.of, c.column)
-	if err != nil {
-		return cli.BadUsage("-of: %w", err)
+	var corpus iter.Seq2[input.Row, error]
+	if len(c.of) > 0 {
+		corpus = rowflags.RowsOf(c.of, strings.NewReader(""), c.column, nil)
 	}
 	parts, err := batch.OpenMerge(c.files, c.mixed)
 	if err != nil {
@@ -36,7 +38,7 @@ func (c *convertCmd) join(std cli.Streams) error {
 		if err != nil {
 			return cli.Usage(err)
 		}
-		if report, err = parts.Run(total, out.Write); err != nil {
+		if report, err = parts.Run(corpus, out.Write); err != nil {
 			return err
 		}
 		return out.Close()
@@ -54,7 +56,7 @@ func (c *convertCmd) join(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	io.WriteString(c.out.Notes(std), joinText(report, total > 0))
+	io.WriteString(c.out.Notes(std), joinText(report, corpus != nil))
 	if report.Missing > 0 || len(report.Shards) > 0 {
 		return cli.ErrRejected
 	}
@@ -88,20 +90,6 @@ func writeFolder(name string, write func(dir string) error) error {
 		return err
 	}
 	return errors.Join(os.Chmod(temporary, 0o755), os.Rename(temporary, name))
-}
-
-// countRows returns the number of rows of a corpus, 0 if there is no corpus.
-func countRows(files []string, column string) (n int64, err error) {
-	if len(files) == 0 {
-		return 0, nil
-	}
-	for _, err := range rowflags.RowsOf(files, strings.NewReader(""), column, nil) {
-		if err != nil {
-			return 0, err
-		}
-		n++
-	}
-	return n, nil
 }
 
 func joinText(r batch.MergeReport, whole bool) string {

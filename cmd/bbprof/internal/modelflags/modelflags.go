@@ -21,6 +21,7 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // Timeout limits how long a tool may be silent. Learned models start slowly.
@@ -175,7 +176,10 @@ func (p *Flags) Open(core cpu.Core) (list []Model, err error) {
 func (p *Flags) OpenOne(m Model, core cpu.Core) (_ Model, err error) {
 	m.Source, err = predict.Parse(m.Text, predict.Options{Core: core, MCPU: p.MCPU, Timeout: cmp.Or(p.Timeout, Timeout), Branch: p.Branch, Open: OpenTable})
 	if err != nil {
-		err = cli.BadUsage("-model %s: %w", m.Name, err)
+		err = fmt.Errorf("-model %s: %w", m.Name, err)
+		if host := (*verdict.HostError)(nil); !errors.As(err, &host) {
+			err = cli.Usage(err)
+		}
 	}
 	m.kept, m.notes = p.Kept, p.Notes
 	return m, err

@@ -112,3 +112,9 @@ func TestReadLoops(t *testing.T) {
 		require.Equal(t, c.name+": blocks with a transfer that is left out", c.terminated, terminated)
 	}
 }
+
+// TestReadStates: what batch -state made has no counts, and cannot be the first result.
+func TestReadStates(t *testing.T) {
+	_, err := Read([]string{"-"}, strings.NewReader("hex,status,cycles,file,function,offset,state\n4801c0,ok,1,f,main,0x10,s#1\n"), io.Discard)
+	require.Fails(t, "states alone", err, "has no counts; name what bbprof batch made of the blocks of bbprof extract -run first")
+}

@@ -2,6 +2,7 @@ package account
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -42,6 +43,9 @@ func add(name string, stdin io.Reader, notes io.Writer, blocks []Block, at map[s
 	}
 	if err := in.Schema.Require(needed...); err != nil {
 		return nil, in.Error(fmt.Errorf("%w; make it with bbprof batch of what bbprof extract -run writes", err))
+	}
+	if visits && len(blocks) == 0 {
+		return nil, in.Error(errors.New("it is of batch -state, and has no counts; name what bbprof batch made of the blocks of bbprof extract -run first"))
 	}
 	earlier := len(blocks)
 	taken := map[int]float64{} // visits by block

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"math"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
@@ -162,10 +164,32 @@ const (
 	shownGaps   = 10
 )
 
-// Run passes all rows to put, ordered by number. total is the number of rows in the corpus, 0 if unknown.
-func (m *Merge) Run(total int64, put func(cells []string) error) (report MergeReport, err error) {
+// Run passes all rows to put, ordered by number. They must be of the corpus, which is nil if unknown.
+func (m *Merge) Run(corpus iter.Seq2[input.Row, error], put func(cells []string) error) (report MergeReport, err error) {
 	last, lastHex := int64(0), ""
 	hex := m.Schema().Index("hex")
+	whole := corpus != nil
+	if !whole {
+		corpus = func(func(input.Row, error) bool) {}
+	}
+	next, stop := iter.Pull2(corpus)
+	defer stop()
+	total := int64(0) // rows of the corpus so far
+	var of input.Row  // the last of them
+	read := func(upTo int64) error {
+		for total < upTo {
+			row, err, ok := next()
+			switch {
+			case err != nil:
+				return &PartError{fmt.Errorf("-of: %w", err)}
+			case !ok:
+				return nil
+			}
+			of = row
+			total++
+		}
+		return nil
+	}
 	gap := func(upTo int64) {
 		if upTo <= last+1 {
 			return
@@ -177,15 +201,23 @@ func (m *Merge) Run(total int64, put func(cells []string) error) (report MergeRe
 	}
 	for {
 		p := slices.MinFunc(m.parts, func(a, b *part) int { return cmp.Compare(a.row, b.row) })
+		if err := read(p.row); err != nil {
+			return report, err
+		}
 		if p.row == noRow {
 			gap(total + 1)
-			if total == 0 || report.Missing > 0 { // otherwise they are empty
+			if !whole || report.Missing > 0 { // otherwise they are empty
 				report.Shards, report.Absent = m.absent()
 			}
 			return report, nil
 		}
-		if total > 0 && p.row > total {
+		switch {
+		case !whole:
+		case p.row > total:
 			return report, &PartError{fmt.Errorf("%s: it has row %d, and the corpus has %d rows: it is a result of another corpus", p.name, p.row, total)}
+		case hex >= 0 && p.row != last && p.cells[hex] != of.Hex():
+			return report, &PartError{fmt.Errorf("%s: its row %d is %.100s, and the corpus's (%s, line %d) is %.100s: it is a result of another corpus, or of "+
+				"another column (-column)", p.name, p.row, p.cells[hex], of.File, of.Line, of.Hex())}
 		}
 		if p.row == last {
 			if hex >= 0 && p.cells[hex] != lastHex {

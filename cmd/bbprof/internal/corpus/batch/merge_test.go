@@ -2,6 +2,7 @@ package batch
 
 import (
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,12 +10,13 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// merge joins files and returns the rows as text.
-func merge(names []string, mixed bool, total int64) (content string, report MergeReport, err error) {
+// merge joins files of a corpus, "" if unknown, and returns the rows as text.
+func merge(names []string, mixed bool, corpus string) (content string, report MergeReport, err error) {
 	m, err := OpenMerge(names, mixed)
 	if err != nil {
 		return "", report, err
@@ -22,8 +24,15 @@ func merge(names []string, mixed bool, total int64) (content string, report Merg
 	defer m.Close()
 	var b strings.Builder
 	w, err := resultfile.NewWriter(&b, resultfile.CSV, m.Schema())
+	var rows iter.Seq2[input.Row, error]
+	if err == nil && corpus != "" {
+		var in *input.Input
+		if in, err = input.Open([]string{"-"}, strings.NewReader(corpus), "", nil); err == nil {
+			rows = resultfile.Each(in.Next)
+		}
+	}
 	if err == nil {
-		report, err = m.Run(total, w.Write)
+		report, err = m.Run(rows, w.Write)
 		w.Close()
 	}
 	return b.String(), report, err
@@ -61,7 +70,7 @@ func TestShards(t *testing.T) {
 	require.NoError(t, z.Close())
 	writeFile(t, other[1], packed.String())
 	for _, names := range [][]string{names, other} {
-		got, report := require.Get2(merge(names, false, 1000))(t)
+		got, report := require.Get2(merge(names, false, corpus))(t)
 		holds(t, parse(t, got), corpus)
 		if report.Rows != 1000 || report.Missing != 0 || report.Repeated != 0 || report.Shards != nil {
 			t.Errorf("%+v", report)
@@ -86,7 +95,7 @@ func TestShards(t *testing.T) {
 func TestMergeReports(t *testing.T) {
 	corpus := text(200)
 	names := parts(t, corpus, 4)
-	_, report := require.Get2(merge([]string{names[3], names[0], names[3]}, false, 210))(t)
+	_, report := require.Get2(merge([]string{names[3], names[0], names[3]}, false, corpus+strings.Repeat("90\n", 10)))(t)
 	third := int64(len(rows(t, names[3])))
 	have := third + int64(len(rows(t, names[0])))
 	if report.Rows != have || report.Missing != 210-have || report.Repeated != third || len(report.Gaps) == 0 ||
@@ -96,13 +105,13 @@ func TestMergeReports(t *testing.T) {
 	// A whole result has no shards; its gaps are the missing rows.
 	path := file(t)
 	require.Get(batched(t, &lab{}, path, corpus, Options{}))(t)
-	_, report = require.Get2(merge([]string{names[1], path}, false, 200))(t)
+	_, report = require.Get2(merge([]string{names[1], path}, false, corpus))(t)
 	if report.Rows != 200 || report.Missing != 0 || report.Shards != nil {
 		t.Errorf("with a shard: %+v", report)
 	}
 	lines := strings.SplitAfter(readFile(t, path), "\n")
 	writeFile(t, path, strings.Join(slices.Concat(lines[:10], lines[11:50], lines[55:]), ""))
-	_, report = require.Get2(merge([]string{path}, false, 0))(t)
+	_, report = require.Get2(merge([]string{path}, false, ""))(t)
 	if report.Missing != 6 || fmt.Sprint(report.Gaps) != "[[10 10] [50 54]]" || report.Shards != nil {
 		t.Errorf("%+v", report)
 	}
@@ -113,7 +122,7 @@ func TestMergeEmptyShard(t *testing.T) {
 	const corpus = "hex,id\n90,0\n"
 	names := parts(t, corpus, 3)
 	for range 2 {
-		content, report := require.Get2(merge(names, false, 1))(t)
+		content, report := require.Get2(merge(names, false, corpus))(t)
 		if report.Rows != 1 || report.Missing != 0 || report.Shards != nil {
 			t.Fatalf("%+v", report)
 		}
@@ -121,7 +130,7 @@ func TestMergeEmptyShard(t *testing.T) {
 		slices.Reverse(names)
 	}
 	// Without the corpus, it is unknown that no rows are missing.
-	_, report := require.Get2(merge(names, false, 0))(t)
+	_, report := require.Get2(merge(names, false, ""))(t)
 	require.Equal(t, "shards that may be missing", 2, len(report.Shards))
 }
 
@@ -129,14 +138,21 @@ func TestMergeEmptyShard(t *testing.T) {
 // The script convert has results of other conditions.
 func TestMergeRefuses(t *testing.T) {
 	names := parts(t, text(60), 2, func(i int, r *resultfile.Run) { r.Host.Brand = fmt.Sprint(i) })
-	require.Get2(merge(names, false, 0))(t)
+	require.Get2(merge(names, false, ""))(t)
 	for content, says := range map[string]string{
 		"PAR1": "Parquet", "\x1f\x8b\x08": "unexpected EOF", "\x28\xb5\x2f\xfd": "unexpected EOF", "hex,row\n90,1\n": "no row names its run",
 	} {
 		other := file(t)
 		writeFile(t, other, content)
-		_, _, err := merge([]string{names[0], other}, false, 0)
+		_, _, err := merge([]string{names[0], other}, false, "")
 		require.Fails(t, content, err, says)
+	}
+	for corpus, says := range map[string]string{
+		strings.Replace(text(60), block(30), "90", 1): fmt.Sprintf("its row 31 is %s, and the corpus's (-, line 32) is 90", block(30)),
+		text(59): "it has row 60, and the corpus has 59 rows",
+	} {
+		_, _, err := merge(names, false, corpus)
+		require.Fails(t, "another corpus", err, says)
 	}
 }
 
@@ -161,11 +177,11 @@ func TestMergeDamage(t *testing.T) {
 		"4":                   "it has row 4, and the corpus has 3 rows",
 	} {
 		writeFile(t, path, withCell(t, whole, 2, "row", number))
-		_, _, err := merge([]string{path}, false, 3)
+		_, _, err := merge([]string{path}, false, text(3))
 		require.Fails(t, "row "+number, err, says)
 	}
 	writeFile(t, path, strings.Replace(whole, `""kernel""`, `""shard"":""0/2000000000"",""kernel""`, 1))
-	_, report := require.Get2(merge([]string{path}, false, 0))(t)
+	_, report := require.Get2(merge([]string{path}, false, ""))(t)
 	if report.Absent != 1_999_999_999 || len(report.Shards) != shownShards || report.Shards[0] != "1/2000000000" {
 		t.Errorf("%+v", report)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -62,6 +63,9 @@ type Sheet struct {
 	Counts  Counts     `json:"counts"`
 	Sample  *Agreement `json:"sample,omitempty"`
 }
+
+// captured reports whether the blocks started from a program's states.
+func (s *Sheet) captured() bool { return s.Settings["init"] == initial.CapturedName }
 
 type Part struct {
 	File   string `json:"file"`
@@ -180,7 +184,10 @@ func (t *tally) close() error {
 }
 
 // sampled returns the blocks to measure again, always the same ones.
-func (t *tally) sampled() []SampleBlock {
+func (t *tally) sampled(s *Sheet) []SampleBlock {
+	if s.captured() { // the rows do not hold the states
+		return nil
+	}
 	hash := func(m SampleBlock) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(m.Hex))) }
 	slices.SortFunc(t.sample, func(a, b SampleBlock) int { return strings.Compare(hash(a), hash(b)) })
 	return t.sample[:min(len(t.sample), mostSampled)]

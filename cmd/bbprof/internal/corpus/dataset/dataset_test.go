@@ -130,6 +130,27 @@ func TestSealed(t *testing.T) {
 	require.Equal(t, "uneven", "the split is 44, 22, 33 % for train, validation and test, not 80, 10, 10", sheet.Uneven)
 }
 
+// TestCaptured: rows of one block from two captured states are no repetition, and are not measured again without the states.
+func TestCaptured(t *testing.T) {
+	dir, text := t.TempDir(), string(require.Get(os.ReadFile(results(t, core, 250)))(t))
+	text = strings.Replace(text, `""mode"":""unroll""`, `""init"":""captured""`, 1)
+	var inputs []string
+	for _, state := range []string{"s#1", "s#2", "s#1"} {
+		name := filepath.Join(t.TempDir(), "states.csv")
+		require.NoError(t, os.WriteFile(name, []byte(strings.Replace(strings.ReplaceAll(text, "\n", ","+state+"\n"), state, "state", 1)), 0o600))
+		inputs = append(inputs, name)
+	}
+	sheet := require.Get(require.Get(Options{Inputs: inputs, PartRows: 1000}.Read())(t).Write(dir,
+		func(_ *Sheet, sample []SampleBlock) (*Agreement, error) {
+			require.Equal(t, "sampled", []SampleBlock(nil), sample)
+			return nil, nil
+		}))(t)
+	require.Equal(t, "rows and repetitions", [2]int{500, 250}, [2]int{sheet.Counts.Rows, sheet.Repeated})
+	v := require.Get(Verify(dir))(t)
+	require.Equal(t, "problems", []string(nil), v.Problems)
+	require.Equal(t, "to measure again", 0, len(v.Sample))
+}
+
 // TestTypes checks the inferred types of a corpus's columns.
 func TestTypes(t *testing.T) {
 	for want, cells := range map[resultfile.Type][]string{

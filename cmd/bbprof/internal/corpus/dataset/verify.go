@@ -176,7 +176,7 @@ func (v *verifier) rows() {
 	if err := v.tally.close(); err != nil {
 		v.problem(SheetFile, "%v", err)
 	}
-	v.Sample = v.tally.sampled()
+	v.Sample = v.tally.sampled(&v.Sheet)
 	if !v.missing && len(v.Problems) == before { // otherwise everything derived from the parts would fail too
 		v.derived()
 		v.split()

@@ -52,6 +52,9 @@ func (o Options) Read() (*Source, error) {
 			s.sheet.Runs = append(s.sheet.Runs, strings.Clone(id))
 		}
 		block := r.Cell("hex") + " " + r.Cell("set")
+		if s.sheet.captured() {
+			block += " " + r.Cell("state")
+		}
 		s.keep = append(s.keep, !seen[block])
 		if seen[block] {
 			s.sheet.Repeated++
@@ -183,7 +186,7 @@ func (s *Source) Write(dir string, remeasure func(*Sheet, []SampleBlock) (*Agree
 	sheet := &s.sheet
 	sheet.Content, sheet.Counts = b.tally.sum(), b.tally.counts
 	sheet.Uneven = sheet.Counts.uneven()
-	if sheet.Sample, err = remeasure(sheet, b.tally.sampled()); err != nil {
+	if sheet.Sample, err = remeasure(sheet, b.tally.sampled(sheet)); err != nil {
 		return nil, err
 	}
 	text, err := json.MarshalIndent(sheet, "", "  ")

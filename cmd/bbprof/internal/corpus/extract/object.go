@@ -89,6 +89,11 @@ func openObject(name string, r io.ReaderAt, marks []string, stats *Stats) (*obje
 			o.sections = append(o.sections, in)
 		}
 	}
+	if !slices.ContainsFunc(o.sections, func(s *section) bool { return s.executable }) &&
+		slices.ContainsFunc(f.Sections, func(s *elf.Section) bool { return strings.HasPrefix(s.Name, ".gnu.lto_") }) {
+		return nil, &InputError{Subject: name, Problem: "it holds GCC's intermediate code alone, as -flto makes it",
+			Remedy: "compile it with -ffat-lto-objects too, or name the linked program"}
+	}
 	end := uint64(0)
 	if o.relocatable {
 		end = o.layOut()

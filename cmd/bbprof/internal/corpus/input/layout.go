@@ -200,6 +200,9 @@ const (
 	mixedLeast = 16
 )
 
+// isJSON says what to do with JSON, whose first line would be a header with a column bytes.
+const isJSON = "JSON; bbprof convert makes CSV of a result in JSON lines, of other JSON make CSV with the blocks in a column hex"
+
 // foreign names a file's format if its first bytes rule out rows of text, otherwise "".
 func foreign(start []byte) string {
 	if bytes.HasPrefix(start, []byte("PK\x03\x04")) && bytes.Contains(start[:min(len(start), 64)], []byte("bbprof-states.json")) {
@@ -212,6 +215,7 @@ func foreign(start []byte) string {
 		{"PK\x03\x04", "a ZIP archive, as spreadsheets are; save it as CSV"},
 		{"BZh", "compressed with bzip2; gzip and zstd are read"},
 		{"\xfd7zXZ", "compressed with xz; gzip and zstd are read"},
+		{`{"`, isJSON},
 		{"\xff\xfe", "text in UTF-16; save it as UTF-8"},
 		{"\xfe\xff", "text in UTF-16; save it as UTF-8"},
 	} {
@@ -241,7 +245,7 @@ func seems(text string) string {
 	start := strings.TrimSpace(text)
 	switch {
 	case strings.HasPrefix(start, "{") || strings.HasPrefix(start, "["):
-		return "it seems to be JSON; bbprof convert makes CSV of a result in JSON lines, of other JSON make CSV with the blocks in a column hex"
+		return "it seems to be " + isJSON
 	case disassembly.MatchString(text):
 		return "it seems to be what a disassembler printed; bbprof extract takes the blocks of the program itself"
 	case strings.Contains(text, "#include") || statement.MatchString(text) && strings.Contains(text, "{"):

@@ -286,11 +286,12 @@ func FuzzReader(f *testing.F) {
 func TestForeign(t *testing.T) {
 	for content, says := range map[string]string{
 		"\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 100): "it is an ELF file (a program or an object); bbprof extract takes its blocks",
-		"\x1f\x8b\x08\x00":           "/x: it is compressed and its end is missing; copy it again: unexpected EOF",
-		"{\"hex\":\"90\"}\n":         "it seems to be JSON",
-		"PAR1....":                   "it ends within the first bytes of a Parquet file",
-		"\xff\xfeh\x00e\x00x\x00":    "it is text in UTF-16",
-		strings.Repeat("\x00", 1000): "it is binary data, not text",
+		"\x1f\x8b\x08\x00":               "/x: it is compressed and its end is missing; copy it again: unexpected EOF",
+		"[{\"hex\":\"90\"}]\n":           "it seems to be JSON",
+		"{\"hex\":\"90\",\"bytes\":1}\n": "it is JSON; bbprof convert makes CSV of a result in JSON lines", // its first line is no header with a column bytes
+		"PAR1....":                       "it ends within the first bytes of a Parquet file",
+		"\xff\xfeh\x00e\x00x\x00":        "it is text in UTF-16",
+		strings.Repeat("\x00", 1000):     "it is binary data, not text",
 		"PK\x03\x04" + strings.Repeat("\x00", 26) + "bbprof-states.json": "it is a file of bbprof capture; measure its blocks with bbprof batch -state FILE",
 		"id,name\n1,a\n2,b\n":             "none of its first 2 rows is a block: blocks are hexadecimal",
 		"n,a,b\nx,90c3,c390\ny,c390,c3\n": "columns 2 and 3 both look like blocks; name one with -column",

@@ -16,6 +16,7 @@ import (
 	"github.com/mattn/go-shellwords"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // command is a program that reads blocks, one a line, and writes hex,cycles, in any order. Other text instead of cycles
@@ -68,10 +69,12 @@ func (c *command) run(ctx context.Context, blocks []string, list []int) (map[int
 	cmd.Stdin, cmd.Stderr = strings.NewReader(in.String()), &limitedBuffer{&stderr}
 	cmd.WaitDelay = time.Second
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = cmd.Start()
 	}
-	if err := cmd.Start(); err != nil {
+	if host := verdict.NoMoreFiles(err); host != nil {
+		return nil, host
+	} else if err != nil {
 		return nil, usage("%s: %w", c.text, err)
 	}
 	answers := map[int]score.Prediction{}

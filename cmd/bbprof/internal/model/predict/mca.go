@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // MCA runs llvm-mca on a region of assembly per block, many in one process.
@@ -91,11 +92,14 @@ func newMCA(name string, s *settings, o Options) (Source, error) {
 
 var versionLine = regexp.MustCompile(`.*version.*`)
 
-// check fails if the tool does not know the core: it would warn and predict another.
+// check fails if the tool does not run, or does not know the core: it would warn and predict another.
 func (m *MCA) check() error {
 	_, message, err := pipe(context.Background(), m.timeout, textOf([]region{{0, []string{"nop"}}}), m.tool, m.arguments("-iterations=1")...)
-	if err == nil && !strings.Contains(message, "is not a recognized processor") {
-		return nil
+	if !strings.Contains(message, "is not a recognized processor") {
+		if host := (*verdict.HostError)(nil); err == nil || errors.As(err, &host) {
+			return err
+		}
+		return usage("%s, asked about a nop: %w", m.version, err)
 	}
 	remedy := oneLine(message)
 	if all := Installed("llvm-mca"); len(all) > 1 {
@@ -439,7 +443,9 @@ func pipe(ctx context.Context, timeout time.Duration, in, program string, args .
 	if ctx.Err() != nil {
 		return out, message, context.Cause(ctx)
 	}
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+	if host := verdict.NoMoreFiles(err); host != nil {
+		err = host
+	} else if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		err = fmt.Errorf("%v: %s", exit, lastWords(message))
 	}
 	return out, message, err

@@ -22,6 +22,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 type Source interface {
@@ -194,7 +195,8 @@ func (s *isolation) run(ctx context.Context, blocks []int) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if fatal := (*UsageError)(nil); errors.As(err, &fatal) {
+		bad, host := (*UsageError)(nil), (*verdict.HostError)(nil)
+		if errors.As(err, &bad) || errors.As(err, &host) {
 			return err
 		}
 		rest := s.take(blocks, answers)

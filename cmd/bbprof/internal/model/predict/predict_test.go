@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // shown formats predictions: cycles, or why there are none.
@@ -291,6 +293,34 @@ func TestLLVMMCAIsolates(t *testing.T) {
 		}
 		return cmp.Diff([]string{"8", "4", "bogus: op 0 5", "2.66", fmt.Sprint("no answer within ", timeout), "exit status 134: crash", "2", "1"}, shown(got))
 	})
+}
+
+// TestNoMoreFiles: where no files are left, neither the core's name nor a block is to blame.
+func TestNoMoreFiles(t *testing.T) {
+	fakeMCA(t)
+	mca := require.Get(Parse("llvm-mca-0", Options{MCPU: "x", Timeout: 10 * time.Second}))(t)
+	command := require.Get(Parse("exec:cat", Options{Timeout: 10 * time.Second}))(t)
+	var l syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l))
+	few := l
+	few.Cur = 3
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))
+	_, parsed := Parse("llvm-mca-0", Options{MCPU: "x", Timeout: 10 * time.Second})
+	_, asked := mca.Predict(t.Context(), []string{"21", "22"})
+	_, run := command.Predict(t.Context(), []string{"21", "22"})
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &l))
+	for name, err := range map[string]error{"parsing": parsed, "asking": asked, "a command": run} {
+		if host := (*verdict.HostError)(nil); !errors.As(err, &host) || host.Remedy != "raise ulimit -n" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestLLVMMCASilent: a tool that does not answer is not said not to know the core.
+func TestLLVMMCASilent(t *testing.T) {
+	fakeMCA(t)
+	_, err := Parse("llvm-mca-0", Options{MCPU: "x", Timeout: 1})
+	require.Fails(t, "1 ns", err, "version 0, asked about a nop: no answer within 1ns")
 }
 
 func TestLowerBound(t *testing.T) {

@@ -95,7 +95,7 @@ type Half struct {
 // few is the share of blocks that counts as few.
 const few = 0.02
 
-// half finds the largest errors that make up half of the sum, or nil if they are not few.
+// half finds the largest errors that make up half of the sum, or nil if they are not few or it is 0.
 func (s *sample) half() *Half {
 	var sorted []float64
 	for _, i := range s.byError {
@@ -108,7 +108,7 @@ func (s *sample) half() *Half {
 	}
 	for i, e := range sorted {
 		switch sum += e; {
-		case float64(i+1) > few*float64(len(sorted)):
+		case total == 0, float64(i+1) > few*float64(len(sorted)):
 			return nil
 		case sum >= total/2:
 			return &Half{i + 1, Number(sum / total)}

@@ -251,6 +251,13 @@ func TestMeanOfFewBlocks(t *testing.T) {
 	if f := plain.figures(false); f.Half != nil {
 		t.Errorf("%v, where no block stands out", f.Half)
 	}
+	var exact corpus
+	for range 50 { // of fewer, one is not few
+		exact.add(1, 1, 1, 0)
+	}
+	if f := exact.figures(false); f.Half != nil {
+		t.Errorf("%v, where the mean is 0", f.Half)
+	}
 }
 
 func TestPairsAreWeighted(t *testing.T) {

@@ -65,17 +65,27 @@ func Read(columns []string, rows iter.Seq2[[]string, error]) (t Table, err error
 			return t, fmt.Errorf("it has no column %s; it has %s", name, strings.Join(columns, ", "))
 		}
 	}
+	row := 0
 	for cells, err := range rows {
 		if err != nil {
 			return t, err
 		}
+		row++
 		cell := func(name string) string {
 			if i := slices.Index(columns, name); i >= 0 && i < len(cells) {
 				return cells[i]
 			}
 			return ""
 		}
-		n := Numbers{Form: cell("form"), Latency: number(cell(latency)), Throughput: number(cell(throughput)), Alone: math.NaN()}
+		var bad error
+		cycles := func(name string) float64 {
+			v, text := number(cell(name)), cell(name)
+			if text != "" && !(v > leastCycles) {
+				bad = fmt.Errorf("row %d (%.100s): %s is %.40q, not a number of cycles; mend the row or leave it out", row, cell("form"), name, text)
+			}
+			return v
+		}
+		n := Numbers{Form: cell("form"), Latency: cycles(latency), Throughput: cycles(throughput), Alone: math.NaN()}
 		n.Shown = shown(n.Form, cell("latencies"))
 		if m := alone.FindStringSubmatch(cell("throughputs")); m != nil {
 			n.Alone = number(m[1])
@@ -86,16 +96,23 @@ func Read(columns []string, rows iter.Seq2[[]string, error]) (t Table, err error
 			}
 		}
 		if strings.HasPrefix(cell("throughput_note"), "varies") {
-			n.Low, n.High = number(cell("throughput_low")), number(cell("throughput_high"))
+			n.Low, n.High = cycles("throughput_low"), cycles("throughput_high")
+		}
+		if bad != nil {
+			return t, bad
 		}
 		t.Forms = append(t.Forms, n)
 	}
 	return t, nil
 }
 
+// leastCycles is below any number of a table: a difference of two measurements may be a little below 0.
+const leastCycles = -1
+
+// number parses a cell; one that holds no finite number is NaN.
 func number(cell string) float64 {
 	v, err := strconv.ParseFloat(cell, 64)
-	if err != nil {
+	if err != nil || math.IsInf(v, 0) {
 		return math.NaN()
 	}
 	return v

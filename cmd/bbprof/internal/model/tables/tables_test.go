@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -31,6 +32,20 @@ func TestReadInstLat(t *testing.T) {
 		{Form: "vpshldw xmm, xmm, xmm, i8", Latency: 1, Throughput: 0.498},
 	}}
 	require.Equal(t, "it", want, got, cmpopts.EquateNaNs())
+}
+
+// TestReadRefuses: a cell that is no number of cycles is named; one like inf would agree with every number.
+func TestReadRefuses(t *testing.T) {
+	for cell, bad := range map[string]bool{"abc": true, "-3": true, "nan": true, "inf": true, "": false, "0.5": false, "-0.01": false} {
+		_, err := Read([]string{"form", latency, throughput}, func(yield func([]string, error) bool) {
+			_ = yield([]string{"not r32", "1", "1"}, nil) && yield([]string{"neg r32", "1", cell}, nil)
+		})
+		if bad {
+			require.Fails(t, cell, err, fmt.Sprintf("row 2 (neg r32): throughput is %q, not a number of cycles", cell))
+		} else {
+			require.NoError(t, err)
+		}
+	}
 }
 
 // TestCompare: published latencies are of explicit operands, and their clock differs; means are left out.

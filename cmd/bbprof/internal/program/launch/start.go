@@ -172,7 +172,7 @@ func openFiles(o Control) (f files, err error) {
 	}
 	r, end, err := os.Pipe()
 	if err != nil {
-		return f, cmp.Or(noMoreFiles(err), verdict.Refused("pipe2", err))
+		return f, cmp.Or(verdict.NoMoreFiles(err), verdict.Refused("pipe2", err))
 	}
 	f.opened, f.given[2] = append(f.opened, end), end
 	if o.Merge {
@@ -204,14 +204,6 @@ func passOn(to io.Writer, from io.Reader) {
 // bbprof may not kill holds it.
 const drainTime = time.Second
 
-// noMoreFiles returns the host's error if err means that no more files may be open, or nil.
-func noMoreFiles(err error) *verdict.HostError {
-	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-		return &verdict.HostError{Missing: "no more files may be open", Remedy: "raise ulimit -n", Err: err}
-	}
-	return nil
-}
-
 // close closes the files when no process of the program is left, and waits for its output.
 func (f *files) close() {
 	for _, file := range f.opened {
@@ -241,8 +233,8 @@ func startError(name string, err error) error {
 	switch {
 	case errors.As(err, &hostError):
 		return err
-	case noMoreFiles(err) != nil: // of the pipe by which package syscall reports exec's failure
-		return noMoreFiles(err)
+	case verdict.NoMoreFiles(err) != nil: // of the pipe by which package syscall reports exec's failure
+		return verdict.NoMoreFiles(err)
 	case errors.As(err, &loadError):
 		return &Error{Subject: name, Problem: loadError.Error(), Remedy: "its program headers ask for memory that it cannot have; readelf -l shows them"}
 	case errors.As(err, &errno) && errno == syscall.ENOENT:
