@@ -212,12 +212,14 @@ func TestKeep(t *testing.T) {
 			columns:  [][]float64{column(700)[:1], column(0)[:1], column(ticks)[:1], column(0), column(runs * long)},
 			perRun:   [2][]float64{column(0), column(long)},
 			offset:   offset,
+			runs:     runs,
 			polls:    windowPolls,
 			complete: true,
 		}
 	}
-	torn := full(7, adds)
+	torn, slowed := full(7, adds), full(7, adds)
 	torn.complete = false
+	slowed.perRun[1][1] *= 1.02 // by an interrupt
 	for _, c := range []struct {
 		name    string
 		got     childRun
@@ -226,6 +228,7 @@ func TestKeep(t *testing.T) {
 	}{
 		{"whole", childRun{windows: []window{full(0, adds), full(3, adds)}}, []int{0, 3}, [3]int{}},
 		{"one torn", childRun{windows: []window{full(0, adds), torn}}, []int{0}, [3]int{0, 1, 0}},
+		{"one slowed", childRun{windows: []window{full(0, adds), slowed}}, []int{0}, [3]int{0, 1, 0}},
 		{"switched", childRun{windows: []window{full(0, adds), full(1, adds)}, switches: 1}, nil, [3]int{2, 0, 0}},
 		{"drifted", childRun{windows: []window{full(0, adds), full(1, 2*adds)}}, nil, [3]int{0, 0, 2}},
 		{"without a sample", childRun{windows: []window{{columns: make([][]float64, 5)}}}, nil, [3]int{0, 1, 0}},
