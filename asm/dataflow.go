@@ -59,7 +59,7 @@ func (in *Inst) Dataflow() (reads, writes Values) {
 // registers is Dataflow without flags and without an eye for idioms.
 func (d *rawInst) registers() (reads, writes Values) {
 	f := d.form
-	reads, writes = Values{GPR: f.reads}, Values{GPR: f.writes}
+	reads, writes = d.implicit()
 	if f.isX87 || f.isMMX {
 		reads.X87, writes.X87 = true, true
 	}
@@ -76,7 +76,7 @@ func (d *rawInst) registers() (reads, writes Values) {
 	for _, o := range f.ops {
 		var v Values
 		access := o.access
-		keeps := d.opmask != 0 && !d.evexZ // the elements that the opmask leaves out
+		keeps := d.merges()
 		switch k := o.kind; {
 		case k.memory && d.hasMem:
 			continue
@@ -95,7 +95,10 @@ func (d *rawInst) registers() (reads, writes Values) {
 		case k.class == VectorOperand:
 			v.Vector = 1 << d.number(k)
 		case k.class == OpmaskOperand:
-			v.Opmask = 1 << d.number(k)
+			v.Opmask, keeps = 1<<d.number(k), false // the bits that the opmask leaves out are cleared
+			if strings.HasPrefix(f.name, "vp2intersect") {
+				v.Opmask = 3 << (d.number(k) &^ 1)
+			}
 		case o.name == "xmm0":
 			v.Vector = 1
 		}
@@ -112,10 +115,21 @@ func (d *rawInst) registers() (reads, writes Values) {
 			writes.Opmask |= 1 << d.opmask
 		}
 	}
-	if strings.HasSuffix(f.name, "zeroall") {
-		writes.Vector |= 1<<16 - 1
+	return reads, writes
+}
+
+// implicit are the registers that no operand shows.
+func (d *rawInst) implicit() (reads, writes Values) {
+	reads, writes = d.form.reads, d.form.writes
+	if d.width(sizeV) == 2 && (d.form.byWidth != nil || d.form.has(sizeV)) { // mul r16 keeps the upper part of rdx
+		reads.GPR |= writes.GPR
 	}
 	return reads, writes
+}
+
+// merges reports whether a vector destination keeps the elements that the opmask leaves out. Blends take them from a source.
+func (d *rawInst) merges() bool {
+	return d.opmask != 0 && !d.evexZ && !strings.Contains(d.form.name, "blendm")
 }
 
 // independent reports whether the result is the same whatever the operands hold (Intel Optimization Reference Manual,

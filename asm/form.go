@@ -27,7 +27,7 @@ type form struct {
 	noMask         bool   // EVEX.aaa must be 0
 	broadcast      uint8  // bytes of the element that EVEX.b broadcasts; 0: not allowed
 	dispScale      uint8  // N of disp8*N where it is not the width of the operand
-	reads, writes  uint16 // general registers that no operand shows: bit n is that with hardware number n
+	reads, writes  Values // registers that no operand shows
 	implicit       implicitMem
 	refusal        refusal
 	usesVVVV       bool

@@ -189,8 +189,8 @@ func (f *Form) Distinct() bool { return f.raw.form.distinct }
 // X87 reports whether it is an instruction of the x87 unit.
 func (f *Form) X87() bool { return f.raw.form.isX87 && !f.raw.form.isMMX && !f.raw.form.isVec }
 
-// Implicit are the general registers that no operand shows: bit n is that with hardware number n.
-func (f *Form) Implicit() (read, written uint16) { return f.raw.form.reads, f.raw.form.writes }
+// Implicit are the registers that no operand shows.
+func (f *Form) Implicit() (read, written Values) { return f.raw.implicit() }
 
 // Refused says why no instruction of the form may run.
 func (f *Form) Refused() (reason verdict.Reason, why string) {
@@ -203,7 +203,7 @@ func (f *Form) Operands() []Operand {
 	list := make([]Operand, len(f.raw.form.ops))
 	for i, o := range f.raw.form.ops {
 		list[i] = f.raw.describe(o)
-		if i == 0 && f.Masked() && !f.raw.evexZ && list[i].Class == VectorOperand {
+		if i == 0 && f.raw.merges() && list[i].Class == VectorOperand {
 			list[i].Read = true
 		}
 	}

@@ -40,8 +40,8 @@ import (
 // (broadcasts elements of 4 bytes; bw: of 4 or 8, by W), bignored (EVEX.b does nothing in the register form), nomask (no
 // opmask), distinct (the destination must not be a source), n4 (disp8 counts in 4 bytes), cachectl (moves lines into or out of
 // the caches beside what it accesses), x87, mmx, vec (uses that state without an operand that shows it), norexb, reg (mod is
-// 3), push, pop, xlat and so on (implicitMem), implicit general registers (<rax read, >rdx written, +rcx both), and !ring0 and
-// its like: must not run, for that of the refusals. A mnemonic may have one of its own: cli!ring0.
+// 3), push, pop, xlat and so on (implicitMem), implicit registers (<rax read, >xmm0 written, +rcx both; xmms are xmm0 to
+// xmm15), and !ring0 and its like: must not run, for that of the refusals. A mnemonic may have one of its own: cli!ring0.
 type table struct {
 	forms [numEncodings][8][256][]*form
 	errs  []error
@@ -241,9 +241,10 @@ func (f *form) finish() {
 	}
 	switch f.implicit {
 	case implicitPush, implicitPop:
-		f.reads, f.writes = f.reads|1<<numSP, f.writes|1<<numSP
+		f.reads.GPR |= 1 << numSP
+		f.writes.GPR |= 1 << numSP
 	case implicitLeave:
-		f.reads |= 1 << numBP
+		f.reads.GPR |= 1 << numBP
 	}
 	f.bitOffset = strings.HasPrefix(f.name, "bt") && len(f.ops) == 2 && f.ops[1].kind == opG
 	f.maskedByVector = strings.HasPrefix(f.name, "vmaskmovp") || strings.HasPrefix(f.name, "vpmaskmov")

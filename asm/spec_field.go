@@ -162,12 +162,16 @@ func (f *form) attribute(a string) error {
 			return nil
 		}
 	}
+	registers := Values{Vector: map[string]uint32{"xmm0": 1, "xmms": 1<<16 - 1}[a[1:]]}
 	if n := slices.Index(gprNames[3][:], a[1:]); n >= 0 {
-		if a[0] == '<' || a[0] == '+' {
-			f.reads |= 1 << n
+		registers.GPR = 1 << n
+	}
+	if registers != (Values{}) && strings.ContainsRune("<>+", rune(a[0])) {
+		if a[0] != '>' {
+			f.reads = f.reads.Or(registers)
 		}
-		if a[0] == '>' || a[0] == '+' {
-			f.writes |= 1 << n
+		if a[0] != '<' {
+			f.writes = f.writes.Or(registers)
 		}
 		return nil
 	}

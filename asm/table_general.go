@@ -78,8 +78,8 @@ c7/0 mov Ev,Isz
 c7=f8 xbegin -Jz !tsx
 c8 enter -Iw,Ib push +rbp +rsp !enter
 c9 leave - leave >rbp >rsp
-ca retf -Iw !leaves
-cb,cf retf,iret - !leaves
+ca retf -Iw +rsp !leaves
+cb,cf retf,iret - +rsp !leaves
 cc,f1 int3,int1 - !trap
 cd int -Ib !kernel
 d0/0 rol|ror|rcl|rcr|shl|shr|shl|sar +Eb,1
@@ -107,7 +107,7 @@ f7/2,ff/0 not|neg,inc|dec +Ev
 f7/4 mul|imul -Ev +rax >rdx
 f7/6 div|idiv -Ev +rax +rdx
 ff/2 call -Eq push !leaves
-ff/3 call -Mp !leaves
+ff/3 call -Mp +rsp !leaves
 ff/4 jmp -Eq !leaves
 ff/5 jmp -Mp !leaves
 ff/6 push -Eu push
@@ -141,7 +141,8 @@ const table0F = `
 01=e8 f2 xsusldtrk|xresldtrk - !tsx
 01=ea f3 saveprevssp - !cet
 01=ec,1e=fa f3 uiret!leaves|testui!uintr|clui!uintr|stui!uintr,endbr64|endbr32 -
-01=ee np rdpkru!host|wrpkru!pku -
+01=ee np rdpkru - <rcx >rax >rdx !host
+01=ef np wrpkru - <rax <rcx <rdx !pku
 06,aa,01=f8 clts|sysret|invd|wbinvd,rsm,swapgs - !ring0
 01=f9 rdtscp - >rax >rcx >rdx !time
 01=fa np monitorx - !wait
@@ -154,7 +155,7 @@ const table0F = `
 01=fe f3 rmpadjust|psmash - !ring0
 01=fe f2 rmpupdate|pvalidate - !ring0
 02 lar|lsl +Gv,Ew !host
-05 syscall - !kernel
+05 syscall - >rcx >r11 !kernel
 0b ud2 - !trap
 0d/0 prefetch|prefetchw|prefetchwt1|prefetch|prefetch|prefetch|prefetch|prefetch -Mb agen cachectl
 0e femms - mmx x87
@@ -176,7 +177,9 @@ const table0F = `
 21 mov Rq,Dq !ring0
 22 mov Cq,Rq !ring0
 23 mov Dq,Rq !ring0
-30 wrmsr!ring0|rdtsc!time|rdmsr!ring0|rdpmc!time|sysenter!kernel|sysexit!ring0|_|getsec!vmx -
+30 wrmsr!ring0|_|rdmsr!ring0|_|sysenter!kernel|sysexit!ring0|_|getsec!vmx -
+31 rdtsc - >rax >rdx !time
+33 rdpmc - <rcx >rax >rdx !time
 40 cmovo|cmovno|cmovb|cmovae|cmove|cmovne|cmovbe|cmova|cmovs|cmovns|cmovp|cmovnp|cmovl|cmovge|cmovle|cmovg +Gv,Ev
 77 np emms - mmx x87
 78 np vmread Eq,Gq !vmx
@@ -192,8 +195,8 @@ a5,ad shld,shrd +Ev,Gv,cl
 a8 push -gs push
 a9 pop gs pop !segment
 ab,b3,bb bts,btr,btc +Ev,Gv
-ae/0 np S fxsave~fxsave64 M512 a16 x87 vec
-ae/1 np S fxrstor~fxrstor64 -M512 a16 x87 vec
+ae/0 np S fxsave~fxsave64 M512 a16 x87 vec <xmms
+ae/1 np S fxrstor~fxrstor64 -M512 a16 x87 vec >xmms
 ae/4 np S xsave~xsave64|xrstor~xrstor64|xsaveopt~xsaveopt64 +M576 a64 x87 vec !xsave
 ae/2 np S,V.0 ldmxcsr -Md vec
 ae/3 np S,V.0 stmxcsr Md vec

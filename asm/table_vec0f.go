@@ -101,7 +101,7 @@ const tableVector0F = `
 73/3 66 S,V psrldq|_|_|_|pslldq Hx,Ux,Ib
 73/3 66 E vpsrldq|_|_|_|vpslldq Hx,Wx,Ib nomask
 77 np V.0 vzeroupper - vec
-77 np V.1 vzeroall - vec
+77 np V.1 vzeroall - vec >xmms
 78/0 66 extrq +Uq,Ib,Ib
 78 f2 insertq +V16,U16,Ib,Ib
 78 np E0 vcvttps2udq|vcvtps2udq Vx,Wx fp b4 er

@@ -49,9 +49,9 @@ const tableVector0F3A = `
 54 66 E vfixupimmps~vfixupimmpd +Vx,Hx,Wx,Ib fp bw sae
 55 66 E vfixupimmss~vfixupimmsd +Vy,Hy,Wy,Ib fp sae
 5c 66 V0 vfmaddsubps|vfmaddsubpd|vfmsubaddps|vfmsubaddpd Vx,Hx,Wx,Lx fp // FMA4: AMD APM vol. 4
-60 66 S,V.0 pcmpestrm -Vx,Wx,Ib unaligned <rax <rdx
+60 66 S,V.0 pcmpestrm -Vx,Wx,Ib unaligned <rax <rdx >xmm0
 61 66 S,V.0 pcmpestri -Vx,Wx,Ib unaligned <rax <rdx >rcx
-62 66 S,V.0 pcmpistrm -Vx,Wx,Ib unaligned
+62 66 S,V.0 pcmpistrm -Vx,Wx,Ib unaligned >xmm0
 63 66 S,V.0 pcmpistri -Vx,Wx,Ib unaligned >rcx
 66 66 E vfpclassps~vfpclasspd kg,Wx,Ib bw
 67 66 E vfpclassss~vfpclasssd kg,Wy,Ib

@@ -205,7 +205,7 @@ func TestFormsAgainstXED(t *testing.T) {
 
 // hiddenWrites are the registers that a form writes without an operand in its text.
 func hiddenWrites(f *form) uint16 {
-	w := f.writes
+	w := f.writes.GPR
 	for _, o := range f.ops {
 		switch o.kind {
 		case opX:

@@ -22,7 +22,7 @@ func SimpleForMix(f *asm.Form) bool {
 	}
 	read, written := f.Implicit()
 	flagsRead, _ := f.Flags()
-	if read|written != 0 || flagsRead != 0 {
+	if read.Or(written) != (asm.Values{}) || flagsRead != 0 {
 		return false
 	}
 	moves := slices.Contains([]string{"mov", "vmovups", "vmovdqu"}, f.Mnemonic())

@@ -138,7 +138,7 @@ type planner struct {
 	Plan
 	operands                      []asm.Operand
 	flagsRead, flagsWritten       asm.Flags
-	readImplicit, writtenImplicit uint16
+	readImplicit, writtenImplicit asm.Values
 }
 
 func newPlanner(f *asm.Form) *planner {
@@ -157,19 +157,14 @@ func (p *planner) vex() bool { return p.Form.VEX() || p.Form.EVEX() }
 
 // taken reports whether every instruction of the form uses a register.
 func (p *planner) taken(c class, n int64) bool {
-	if c == general && (p.readImplicit|p.writtenImplicit)>>n&1 != 0 {
+	implicit := p.readImplicit.Or(p.writtenImplicit)
+	if c == general && implicit.GPR>>n&1 != 0 || c == vector && implicit.Vector>>n&1 != 0 {
 		return true
 	}
 	return slices.ContainsFunc(p.operands, func(o asm.Operand) bool {
 		oc, ok := classOf(o)
 		return ok && oc == c && o.Fixed == int(n)
-	}) || c == vector && n == 0 && p.writesXMM0()
-}
-
-// writesXMM0 reports whether the form implicitly writes xmm0.
-func (p *planner) writesXMM0() bool {
-	name := strings.TrimPrefix(p.Form.Mnemonic(), "v")
-	return name == "pcmpistrm" || name == "pcmpestrm"
+	})
 }
 
 func (p *planner) pool(c class) []int64 {
@@ -277,14 +272,14 @@ func (p *planner) slots() (sources, destinations []slot) {
 		if n == int(asm.RSP) { // decoders track it
 			continue
 		}
-		if p.readImplicit>>n&1 != 0 {
+		if p.readImplicit.GPR>>n&1 != 0 {
 			sources = append(sources, slot{name, general, implicitOperand, n})
 		}
-		if p.writtenImplicit>>n&1 != 0 {
+		if p.writtenImplicit.GPR>>n&1 != 0 {
 			destinations = append(destinations, slot{name, general, implicitOperand, n})
 		}
 	}
-	if p.writesXMM0() {
+	if p.writtenImplicit.Vector == 1 { // not all of them, as vzeroall does
 		destinations = append(destinations, slot{"xmm0", vector, implicitOperand, 0})
 	}
 	if p.flagsRead != 0 {

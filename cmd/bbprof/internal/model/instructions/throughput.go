@@ -142,7 +142,7 @@ func (p *planner) breakers() (list []int64, names string) {
 		}
 	}
 	for n := range int64(16) {
-		if p.readImplicit&p.writtenImplicit>>n&1 != 0 && n != int64(asm.RSP) {
+		if p.readImplicit.And(p.writtenImplicit).GPR>>n&1 != 0 && n != int64(asm.RSP) {
 			add(n, asm.Reg(n).String())
 		}
 	}
