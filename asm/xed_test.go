@@ -1,6 +1,7 @@
 package asm
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,20 +13,20 @@ import (
 	"golang.org/x/arch/x86/xeddata"
 
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // xedFacts are what Intel's XED data says of all encodings of one instruction class: each a set, since a class has
 // several encodings.
 type xedFacts struct {
-	memory         map[memoryOperand]bool
+	memory         map[placed]bool
+	registers      map[bool]map[placed]bool // by whether an opmask merges
 	mxcsr, aligned map[bool]bool
-	masked         map[bool]bool     // EVEX encodings alone
-	written        uint16            // general registers that no operand shows
-	flags          map[[2]Flags]bool // read and written
+	masked         map[bool]bool // EVEX encodings alone
 }
 
-// memoryOperand is the place of an operand in the text, from 0, and its direction.
-type memoryOperand struct {
+// placed is the place of an operand in the text, from 0, and its direction.
+type placed struct {
 	nth    int
 	access access
 }
@@ -41,16 +42,16 @@ func archDir(t *testing.T) string {
 }
 
 // xedDatabase reads the XED data that golang.org/x/arch carries for its own tests.
-func xedDatabase(t *testing.T) map[string]*xedFacts {
+func xedDatabase(t *testing.T) xedClasses {
 	t.Helper()
 	dir := filepath.Join(archDir(t), "x86avxgen", "testdata", "xedpath")
-	classes := make(map[string]*xedFacts)
+	classes := make(xedClasses)
 	err := xeddata.WalkInsts(dir, func(inst *xeddata.Inst) {
 		key := xedKey(inst.Iclass, strings.Contains(inst.Pattern, "EVV "), strings.Contains(inst.Pattern, "VEXVALID=1") ||
 			strings.Contains(inst.Pattern, "VV1 "))
 		f := classes[key]
 		if f == nil {
-			f = &xedFacts{map[memoryOperand]bool{}, map[bool]bool{}, map[bool]bool{}, map[bool]bool{}, 0, map[[2]Flags]bool{}}
+			f = &xedFacts{map[placed]bool{}, map[bool]map[placed]bool{false: {}, true: {}}, map[bool]bool{}, map[bool]bool{}, map[bool]bool{}}
 			classes[key] = f
 		}
 		f.add(inst)
@@ -73,19 +74,23 @@ func xedKey(iclass string, evex, vex bool) string {
 
 func (f *xedFacts) add(inst *xeddata.Inst) {
 	memory, nth := false, 0
+	merges := strings.Contains(inst.Operands, "ZEROSTR") && !inst.HasAttribute("MASK_AS_CONTROL")
 	for _, op := range strings.Fields(inst.Operands) {
 		name, rest, _ := strings.Cut(op, ":")
 		switch a := xedAccess(rest); {
 		case strings.Contains(rest, "SUPP"):
-			if a&accWrite != 0 {
-				f.written |= xedGPR(name)
-			}
 			continue
 		case strings.HasSuffix(name, "MASK1()"), strings.HasSuffix(name, "MASKNOT0()"): // the opmask
 			continue
 		case strings.HasPrefix(name, "MEM"):
-			f.memory[memoryOperand{nth, a}] = true
+			f.memory[placed{nth, a}] = true
 			memory = true
+		default:
+			f.registers[false][placed{nth, a}] = true
+			if merges && a == accWrite {
+				a = accBoth
+			}
+			f.registers[true][placed{nth, a}] = true
 		}
 		nth++
 	}
@@ -94,17 +99,6 @@ func (f *xedFacts) add(inst *xeddata.Inst) {
 		f.aligned[inst.HasAttribute("REQUIRES_ALIGNMENT")] = true
 	}
 	f.masked[inst.HasAttribute("MASKOP_EVEX")] = true
-	var flags [2]Flags
-	for word := range strings.FieldsSeq(inst.Flags) {
-		name, action, _ := strings.Cut(word, "-")
-		flag := map[string]Flags{"cf": Carry, "of": Overflow, "sf": Sign, "zf": Zero, "af": Adjust, "pf": Parity}[name]
-		if action == "tst" {
-			flags[0] |= flag
-		} else {
-			flags[1] |= flag
-		}
-	}
-	f.flags[flags] = true
 }
 
 func xedAccess(rest string) (a access) {
@@ -116,21 +110,6 @@ func xedAccess(rest string) (a access) {
 		a |= accWrite
 	}
 	return a
-}
-
-// xedGPR is the general register of a suppressed operand such as REG1=OrAX() or REG0=XED_REG_EDX; none for any other.
-func xedGPR(name string) uint16 {
-	_, reg, _ := strings.Cut(name, "=")
-	reg = strings.TrimSuffix(strings.TrimPrefix(strings.ToLower(reg), "xed_reg_"), "()")
-	reg = strings.Replace(reg, "or", "r", 1)
-	for _, names := range gprNames {
-		for n, s := range names {
-			if s == reg {
-				return 1 << n
-			}
-		}
-	}
-	return 0
 }
 
 // xedNames are the classes that a form may belong to: XED spells conditions and a few others its own way.
@@ -149,38 +128,37 @@ func xedNames(f *form, class encoding) []string {
 	return names
 }
 
+// xedClasses are the facts by class.
+type xedClasses map[string]*xedFacts
+
+// of are the facts of a form, nil if XED has no such class.
+func (c xedClasses) of(f *form, class encoding) *xedFacts {
+	for _, name := range xedNames(f, class) {
+		if x := c[name]; x != nil {
+			return x
+		}
+	}
+	return nil
+}
+
 func eachForm(visit func(class encoding, f *form)) {
 	tables().each(func(class encoding, _, _ int, f *form) { visit(class, f) })
 }
 
-// TestFormsAgainstXED holds what the tables say of directions, flags, alignment, opmasks and hidden registers against
-// Intel's data, class by class.
+// TestFormsAgainstXED holds what the tables say of directions, alignment and opmasks against Intel's data, class by class.
 func TestFormsAgainstXED(t *testing.T) {
 	classes := xedDatabase(t)
-	compared, withFlags, unknown := 0, 0, map[string]bool{}
+	compared, unknown := 0, map[string]bool{}
 	eachForm(func(class encoding, f *form) {
-		var x *xedFacts
-		for _, name := range xedNames(f, class) {
-			if x = classes[name]; x != nil {
-				break
-			}
-		}
+		x := classes.of(f, class)
 		if x == nil {
 			unknown[f.name] = true
 			return
 		}
 		compared++
-		var flags [2]Flags
-		flags[0], flags[1] = (&rawInst{form: f}).flags()
-		if flags != [2]Flags{} {
-			withFlags++
-		}
-		if !x.flags[flags] && !knownXED(f, "flags") {
-			t.Errorf("%s: %v, XED %v", f.name, flags, x.flags)
-		}
 		for i, o := range f.ops {
 			memory := o.kind.memory && f.mod != modReg && !f.agen
-			if memory && len(x.memory) > 0 && !x.memory[memoryOperand{i, o.access}] && !knownXED(f, "direction") {
+			if memory && len(x.memory) > 0 && !x.memory[placed{i, o.access}] && !knownXED(f, "direction") {
 				t.Errorf("%s: operand %d is %d, XED %v", f.name, i, o.access, x.memory)
 			}
 			if memory && class == encEVEX && len(x.aligned) == 1 && x.aligned[f.aligned] == false && !knownXED(f, "alignment") {
@@ -193,30 +171,109 @@ func TestFormsAgainstXED(t *testing.T) {
 		if class == encEVEX && !x.masked[!f.noMask] && !knownXED(f, "mask") {
 			t.Errorf("%s: opmask %v, XED %v", f.name, !f.noMask, x.masked)
 		}
-		if missing := x.written &^ hiddenWrites(f); missing != 0 && f.refusal.reason == "" && !knownXED(f, "register") {
-			t.Errorf("%s: writes registers %#x that XED hides, table has %#x", f.name, x.written, hiddenWrites(f))
-		}
 	})
 	t.Logf("%d forms compared, %d mnemonics without a class in XED", compared, len(unknown))
-	if compared < 1000 || withFlags < 30 {
-		t.Errorf("only %d forms have a class in XED, %d of them with flags", compared, withFlags)
+	if compared < 1000 {
+		t.Errorf("only %d forms have a class in XED", compared)
 	}
 }
 
-// hiddenWrites are the registers that a form writes without an operand in its text.
-func hiddenWrites(f *form) uint16 {
-	w := f.writes.GPR
-	for _, o := range f.ops {
-		switch o.kind {
-		case opX:
-			w |= 1<<numSI | 1<<numCX
-		case opY:
-			w |= 1<<numDI | 1<<numCX
-		case opA:
-			w |= 1 << numAX
+// example is an instruction of the form with registers of its own for each operand, none of them one that an opcode
+// implies; shown are those registers, operand by operand.
+func (f *Form) example(t *testing.T) (in *Inst, shown []Values) {
+	operands := f.Operands()
+	values := make([]int64, len(operands))
+	at := Address{Base: R9, Index: -1}
+	for i, o := range operands {
+		values[i] = int64(i + 10)
+		var v Values
+		switch n := uint(i + 10); {
+		case o.Fixed >= 0:
+		case o.Class == GPROperand:
+			v.GPR = 1 << n
+		case o.Class == VectorOperand:
+			v.Vector = 1 << n
+		case o.Class == MemoryOperand:
+			v.GPR = 1 << at.Base
+			if o.Index > 0 {
+				at.Index = 9
+				v.Vector = 1 << at.Index
+			}
+		default:
+			values[i] = int64(i + 3)
+			if o.Class == OpmaskOperand {
+				v.Opmask = 1 << values[i]
+			}
+		}
+		shown = append(shown, v)
+	}
+	code := require.Get(f.Encode(values, at, 1))(t)
+	return &mustDecode(t, fmt.Sprintf("%x", code))[0], shown
+}
+
+// TestImplicitAgainstXED holds what instructions read and write beside their operands against Intel's data.
+func TestImplicitAgainstXED(t *testing.T) {
+	known := map[string][]string{}
+	for _, row := range require.Table(t, "implicit.txt") {
+		for name := range strings.FieldsSeq(row[2]) {
+			known[name] = append(known[name], row[0]+" | "+row[1])
 		}
 	}
-	return w
+	met := map[string]bool{}
+	for _, f := range Forms() {
+		met[f.Mnemonic()] = true
+		if reason, _ := f.Refused(); reason == verdict.Privileged || reason == verdict.UnsupportedISA {
+			continue
+		}
+		in, operands := f.example(t)
+		shown := Values{Opmask: 1 << 1, X87: true}
+		for _, v := range operands {
+			shown = shown.Or(v)
+		}
+		reads, writes := in.Dataflow()
+		got := reads.Without(shown).list() + " | " + writes.Without(shown).list()
+		if want := known[f.Mnemonic()]; !slices.Contains(want, got) && (want != nil || got != " | ") {
+			t.Errorf("%s: %s, XED %q", f.Name(), got, want)
+		}
+	}
+	for name := range known {
+		if !met[name] {
+			t.Errorf("no form is called %s", name)
+		}
+	}
+}
+
+// TestRegistersAgainstXED holds the direction of registers against Intel's data, whether an opmask merges or not.
+func TestRegistersAgainstXED(t *testing.T) {
+	classes, compared := xedDatabase(t), 0
+	for _, f := range Forms() {
+		x := classes.of(f.raw.form, f.raw.enc)
+		if x == nil || f.raw.form.refusal.reason != "" {
+			continue
+		}
+		in, operands := f.example(t)
+		reads, writes := in.Dataflow()
+		for i, v := range operands {
+			if o := f.Operands()[i]; v == (Values{}) || o.Class == MemoryOperand || o.Class == GPROperand && o.Width < 4 { // a part of a register
+				continue
+			}
+			var a access
+			if reads.And(v) == v {
+				a |= accRead
+			}
+			if writes.And(v) == v {
+				a |= accWrite
+			}
+			compared++
+			if merges := f.Masked() && !f.raw.evexZ; !x.registers[merges][placed{i, a}] && !knownXED(f.raw.form, "register") {
+				t.Errorf("%s: register %d is %d, XED %v", f.Name(), i, a, x.registers[merges])
+			}
+		}
+	}
+	t.Logf("%d registers compared", compared)
+	if compared < 10000 {
+		t.Errorf("only %d registers compared", compared)
+	}
 }
 
 // knownXED are the differences that are on purpose, by fact.
@@ -224,8 +281,8 @@ func knownXED(f *form, fact string) bool {
 	switch fact {
 	case "direction": // the header of a save area is read as well as written; all are refused
 		return f.refusal.reason != ""
-	case "flags": // these clear what XED leaves out, or leave alone what the manual leaves undefined
-		return f.refusal.reason != "" || slices.Contains([]string{"vptest", "vtestps", "vtestpd", "bsf", "bsr"}, f.name)
+	case "register": // gathers keep what their mask leaves out, bsf and bsr of 0 all; the others read their destination in this old data alone
+		return f.vsib || slices.Contains([]string{"bsf", "bsr", "andn", "pext", "pdep"}, f.name)
 	case "mxcsr": // XED's attribute says "reads MXCSR": these do, and raise nothing
 		for _, stem := range []string{"vrcp14", "vrsqrt14", "vfpclass", "vcvtdq2pd", "vldmxcsr"} {
 			if strings.HasPrefix(f.name, stem) {
@@ -236,9 +293,9 @@ func knownXED(f *form, fact string) bool {
 	return false
 }
 
-// TestMemoryAgainstManual holds the direction of memory operands of legacy instructions against x86.v0.2.csv of
+// TestOperandsAgainstManual holds the direction of operands of legacy instructions against x86.v0.2.csv of
 // golang.org/x/arch, made from Intel's manual.
-func TestMemoryAgainstManual(t *testing.T) {
+func TestOperandsAgainstManual(t *testing.T) {
 	file, err := os.Open(filepath.Join(archDir(t), "x86.v0.2.csv"))
 	if err != nil {
 		require.Skip(t, require.Modules, "no instruction list in golang.org/x/arch: %v", err)
@@ -270,7 +327,8 @@ func TestMemoryAgainstManual(t *testing.T) {
 			return
 		}
 		for i, o := range f.ops {
-			if !listed[place{f.name, len(f.ops), i, 0}] || f.agen || !o.kind.memory || f.mod == modReg {
+			merges := o.access == accBoth && (!o.kind.memory || f.mod == modReg) // which the list does not say
+			if !listed[place{f.name, len(f.ops), i, 0}] || f.agen || f.isX87 || merges {
 				continue
 			}
 			compared++
@@ -279,10 +337,10 @@ func TestMemoryAgainstManual(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("%d memory operands compared", compared)
+	t.Logf("%d operands compared", compared)
 }
 
-// listIsWrong are instructions whose memory operand the list has wrong: shifts read what they shift, setcc writes,
-// one-operand imul and div read, and a flush writes nothing.
-var listIsWrong = names("rol ror rcl rcr shld shrd imul div clflush clflushopt " +
+// listIsWrong are instructions of which the list has an operand wrong: shifts read what they shift, setcc writes,
+// one-operand imul and div read, a flush writes nothing, and vphsub does not read its destination.
+var listIsWrong = names("vphsubw vphsubd vphsubsw rol ror rcl rcr shld shrd imul div clflush clflushopt " +
 	"seto setno setb setae sete setne setbe seta sets setns setp setnp setl setge setle setg")
