@@ -71,8 +71,8 @@ const (
 func (w window) samples() int { return len(w.columns[len(w.columns)-1]) }
 
 // disagreeShare is the largest difference between the two timings of an image in a window, as a share of the faster
-// one. It finds neighbours that are active for less than a timing, which the probe on both sides of the window
-// misses.
+// one. It finds interrupts, and neighbours that are active for less than a timing, which the probe on both sides of the
+// window misses.
 const disagreeShare = 0.01
 
 // disagrees reports whether timings of an image differ by more than disagreeShare and the clock's steps explain.
