@@ -83,7 +83,8 @@ func ChildRuns() bool {
 	return err == nil && info.Signo == 0 // waitid(2)
 }
 
-// strays lists this process's descendants, without those in before and those that a thread of this process traces.
+// strays lists this process's descendants, without those in before and those that another thread of this process traces. What this thread still
+// traces was born as the program was killed.
 func strays(before []int) (all []int) {
 	parents := processes()
 	next := slices.DeleteFunc(childrenOf(parents, os.Getpid()), func(pid int) bool { return slices.Contains(before, pid) || traced(pid) })
@@ -130,7 +131,7 @@ func processes() map[int]int {
 
 func traced(pid int) bool {
 	tracer := ptracethread.TracerOf(strconv.Itoa(pid))
-	if tracer == "" {
+	if tracer == "" || tracer == strconv.Itoa(unix.Gettid()) {
 		return false
 	}
 	_, err := os.Stat("/proc/self/task/" + tracer)

@@ -108,7 +108,6 @@ func TestLoop(t *testing.T) {
 
 // TestLongLoop: a loop that is too long to be stepped is taken some iterations before its end, and the program runs as ever.
 func TestLongLoop(t *testing.T) {
-	t.Parallel()
 	const iterations = 1_000_000
 	share := tinyelf.Asm("\xb8\x09\x00\x00\x00", "\x31\xff", "\xbe\x00\x10\x00\x00", "\xba\x03\x00\x00\x00", // mmap(0, 4096, PROT_READ|PROT_WRITE,
 		"\x41\xba\x21\x00\x00\x00", "\x49\x83\xc8\xff", "\x45\x31\xc9", "\x0f\x05") // MAP_SHARED|MAP_ANONYMOUS, -1, 0)
@@ -200,7 +199,6 @@ func first(t *testing.T, path, function string) Block {
 // TestHostile: capture changes neither a program's output nor its end, whatever it does, and earlier captures are kept.
 func TestHostile(t *testing.T) {
 	require.Slow(t)
-	t.Parallel()
 	path := require.Compiled(t, "testdata/hostile.c", "-O1", "-pthread")
 	block := first(t, path, "work")
 	for _, test := range []struct {
