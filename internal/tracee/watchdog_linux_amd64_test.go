@@ -141,6 +141,9 @@ func TestDeaths(t *testing.T) {
 		_, err := c.Do([]Op{Run(entry, 1)}, d.limit)
 		took := time.Since(began)
 		dead, ok := errors.AsType[*DeadError](err)
+		if ok && d.overtime && strings.Contains(dead.Status, "this machine gave it less") {
+			require.Skip(t, require.Idle, "%s: %v", d.name, err)
+		}
 		if !ok || dead.Overtime != d.overtime || d.overtime && dead.Limit != limit || c.Alive() ||
 			took < d.least || !strings.Contains(dead.Status, d.status) {
 			t.Errorf("%s: %v after %v, alive %v", d.name, err, took, c.Alive())
