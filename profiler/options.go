@@ -21,8 +21,8 @@ type Options struct {
 	CPUs []int
 	// Unroll overrides the choice of unroll factors.
 	Unroll *unroll.Factors
-	// Budget limits the time for one timing of a block, default 3 s. Each further timing has its own: with other numbers of copies if the first
-	// are nonlinear, of a loop beside copies in a row, and by hardware counters each check of the midpoint.
+	// Budget limits the time for one timing of a block, default 3 s. Each further timing has its own: of a loop beside copies in a
+	// row, and by hardware counters each check of the midpoint.
 	Budget time.Duration
 	// Precision is the half-width of the interval to reach, as a share of the cycles or in
 	// cycles, whichever is larger. Default 0.01. A block that does not reach it within its

@@ -40,6 +40,7 @@ func TestSingleVisits(t *testing.T) {
 	for slow, want := range map[float64]bool{2: true, 2.045: true, 2.055: false} { // twice 1/12 of 0.05, beside processShare, is 0.01
 		require.Equal(t, fmt.Sprintf("one layout at %g, the others at 2: enough", slow), want, derived(slow, 1).enough(passReplicates, 0.005))
 	}
+	require.Equal(t, "one layout 5 % off: enough", false, derived(2.1, 1).enough(passReplicates, 0.5))
 	for n := 1; n <= 3; n++ { // the midmean leaves out a quarter at either end
 		if e := derived(1, n).Estimate; e.Low() > 2-float64(n)/12 || Steady(e) {
 			t.Errorf("%d of 12 layouts at 1, the others at 2: %+v", n, e)
@@ -248,6 +249,25 @@ func TestKeep(t *testing.T) {
 		require.Equal(t, c.name, c.offsets, offsets)
 		require.Equal(t, c.name, c.dropped, [3]int{r.timed.WindowsSwitched, r.timed.WindowsUnsteady, r.timed.WindowsDrifted})
 	}
+}
+
+// A window whose timings disagree is repeated, but a layout only so often in a row, and not if most windows are so.
+func TestMustRepeat(t *testing.T) {
+	disagrees := window{runs: 1, perRun: [2][]float64{{100, 100}, {100, 102}}}
+	agrees := window{runs: 1, perRun: [2][]float64{{100, 100}, {100, 100}}}
+	s := series{TSC: &TSC{clock: clock.TSC{StepTicks: 1e-9}}}
+	for range 2 {
+		for range mostRetries {
+			require.Equal(t, "repeated", true, s.mustRepeat(disagrees, 1))
+		}
+		require.Equal(t, "repeated too often", false, s.mustRepeat(disagrees, 1))
+	}
+	require.Equal(t, "of another layout", true, s.mustRepeat(disagrees, 2))
+	require.Equal(t, "one that agrees", false, s.mustRepeat(agrees, 2))
+	for l := Layout(3); s.disagree <= s.agree+passWindows; l++ {
+		s.mustRepeat(disagrees, l)
+	}
+	require.Equal(t, "after most disagreed", false, s.mustRepeat(disagrees, 0))
 }
 
 // A child run of two windows has two readings of the rate. A clock step between them is not a

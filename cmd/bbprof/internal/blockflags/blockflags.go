@@ -34,8 +34,7 @@ func WhereFlags(f *cli.Flags, o *profiler.Options) {
 	cli.Parsed(f, &o.Precision, parsePrecision, "precision", "P", "measure until the interval is at most ± P of the cycles, or ± P cycles where "+
 		"that is more, or until more time does not help").Fallback = "1%"
 	cli.Parsed(f, &o.Budget, cli.ParseDuration, "budget", "TIME", "longest time to spend on one timing of a block, such as 500ms; each further timing has as "+
-		"much again: a loop beside copies in a row, other numbers of copies where the first are nonlinear or do not use up "+
-		"the front end's lead, and what is repeated because other work disturbed it").Fallback = "3s"
+		"much again: a loop beside copies in a row, and what is repeated because other work disturbed it").Fallback = "3s"
 }
 
 // Title heads the group of flags that most measuring commands share.

@@ -26,7 +26,7 @@ func (c *convertCmd) join(std cli.Streams) error {
 	}
 	var corpus iter.Seq2[input.Row, error]
 	if len(c.of) > 0 {
-		corpus = rowflags.RowsOf(c.of, strings.NewReader(""), c.column, nil)
+		corpus = rowflags.RowsOf(c.of, strings.NewReader(""), c.column, resultfile.Reserved())
 	}
 	parts, err := batch.OpenMerge(c.files, c.mixed)
 	if err != nil {

@@ -67,6 +67,7 @@ func TestBeside(t *testing.T) {
 	require.NoError(t, os.Rename(path, path+".moved"))
 	require.NoError(t, os.WriteFile(path, []byte("precious"), 0o600))
 	require.NoError(t, j.Remove())
+	require.Equal(t, "what took its place", "precious", string(require.Get(os.ReadFile(path))(t)))
 	whole := string(require.Get(os.ReadFile(path + ".moved"))(t))
 	for _, c := range []struct {
 		name, by, content string

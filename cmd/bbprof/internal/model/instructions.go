@@ -186,8 +186,14 @@ func (c *instructionsCmd) writeAll(ctx context.Context, std cli.Streams, rows []
 			return err
 		}
 	}
-	if err := cli.WriteText(std, agreements(numbersOf(rows), there)); err != nil {
-		return err
+	if len(there) > 0 {
+		here, err := numbersOf(rows)
+		if err == nil {
+			err = cli.WriteText(std, agreements(here, there))
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if unnamed != nil {
 		return unnamed

@@ -36,16 +36,15 @@ func readNumbers(name string) (t tables.Table, err error) {
 }
 
 // numbersOf returns the table about to be written.
-func numbersOf(rows []instructions.Row) tables.Table {
+func numbersOf(rows []instructions.Row) (tables.Table, error) {
 	columns, _ := instructionCells(new(instructions.Row))
-	t, _ := tables.Read(columns.Names(), func(yield func([]string, error) bool) { // all columns exist
+	return tables.Read(columns.Names(), func(yield func([]string, error) bool) {
 		for i := range rows {
 			if _, cells := instructionCells(&rows[i]); !yield(cells, nil) {
 				return
 			}
 		}
 	})
-	return t
 }
 
 // agreements says how far a table agrees with each other one.

@@ -89,8 +89,7 @@ func openObject(name string, r io.ReaderAt, marks []string, stats *Stats) (*obje
 			o.sections = append(o.sections, in)
 		}
 	}
-	if !slices.ContainsFunc(o.sections, func(s *section) bool { return s.executable }) &&
-		slices.ContainsFunc(f.Sections, func(s *elf.Section) bool { return strings.HasPrefix(s.Name, ".gnu.lto_") }) {
+	if symbols, _ := f.Symbols(); slices.ContainsFunc(symbols, func(s elf.Symbol) bool { return s.Name == "__gnu_lto_slim" }) {
 		return nil, &InputError{Subject: name, Problem: "it holds GCC's intermediate code alone, as -flto makes it",
 			Remedy: "compile it with -ffat-lto-objects too, or name the linked program"}
 	}

@@ -285,7 +285,7 @@ func (l *Lines) appendJSON(line []byte, cells []string) ([]byte, error) {
 		line = append(line, l.names[i]...)
 		cell := cells[i]
 		switch {
-		case cell == "" && c.of != nil:
+		case cell == "" && (c.of != nil || c.Type != Text):
 			line = append(line, "null"...)
 		case c.Type == Text:
 			line = appendString(line, cell)

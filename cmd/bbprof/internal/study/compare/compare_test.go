@@ -208,6 +208,13 @@ func TestSpeedup(t *testing.T) {
 	}
 }
 
+func TestContrary(t *testing.T) {
+	for verdict, want := range map[Verdict]int{Slower: 3, Faster: 2, Same: 5} {
+		c := Conclusion{Verdict: verdict, Layouts: 10, Says: map[Verdict]int{Slower: 2, Faster: 3, Same: 5}}
+		require.Equal(t, verdict, want, c.Contrary())
+	}
+}
+
 func TestSuite(t *testing.T) {
 	pair := func(layout int, a, b float64) Pair {
 		return Pair{Layout: Layout{Number: layout}, A: []float64{a}, B: []float64{b}}
