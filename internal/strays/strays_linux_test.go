@@ -34,7 +34,7 @@ func TestTraced(t *testing.T) {
 		}
 	}()
 	<-other
-	if got := End(before); !slices.Equal(got, []int{pid}) {
+	if got := slices.Compact(End(before)); !slices.Equal(got, []int{pid}) { // on a busy machine it takes more than one round
 		t.Errorf("%v ended, want %d alone", got, pid)
 	}
 	if err := unix.Kill(pid, 0); err != unix.ESRCH {
