@@ -162,7 +162,7 @@ func (f *form) attribute(a string) error {
 			return nil
 		}
 	}
-	registers := Values{Vector: map[string]uint32{"xmm0": 1, "xmms": 1<<16 - 1}[a[1:]]}
+	registers := Values{Vector: implicitVectors[a[1:]]}
 	if n := slices.Index(gprNames[3][:], a[1:]); n >= 0 {
 		registers.GPR = 1 << n
 	}
@@ -177,6 +177,8 @@ func (f *form) attribute(a string) error {
 	}
 	return fmt.Errorf("attribute %q", a)
 }
+
+var implicitVectors = map[string]uint32{"xmm0": 1, "xmms": 1<<16 - 1}
 
 var implicitNames = map[string]implicitMem{
 	"push": implicitPush, "pop": implicitPop, "xlat": implicitXlat, "leave": implicitLeave,

@@ -89,12 +89,12 @@ func openObject(name string, r io.ReaderAt, marks []string, stats *Stats) (*obje
 			o.sections = append(o.sections, in)
 		}
 	}
-	if symbols, _ := f.Symbols(); slices.ContainsFunc(symbols, func(s elf.Symbol) bool { return s.Name == "__gnu_lto_slim" }) {
-		return nil, &InputError{Subject: name, Problem: "it holds GCC's intermediate code alone, as -flto makes it",
-			Remedy: "compile it with -ffat-lto-objects too, or name the linked program"}
-	}
 	end := uint64(0)
 	if o.relocatable {
+		if symbols, _ := f.Symbols(); slices.ContainsFunc(symbols, func(s elf.Symbol) bool { return s.Name == "__gnu_lto_slim" }) {
+			return nil, &InputError{Subject: name, Problem: "it holds GCC's intermediate code alone, as -flto makes it",
+				Remedy: "compile it with -ffat-lto-objects too, or name the linked program"}
+		}
 		end = o.layOut()
 	}
 	slices.SortStableFunc(o.sections, func(a, b *section) int { return cmp.Compare(a.addr, b.addr) })

@@ -79,7 +79,8 @@ func Read(columns []string, rows iter.Seq2[[]string, error]) (t Table, err error
 		}
 		var bad error
 		cycles := func(name string) float64 {
-			v, text := number(cell(name)), cell(name)
+			text := cell(name)
+			v := number(text)
 			if text != "" && !(v > leastCycles) {
 				bad = fmt.Errorf("row %d (%.100s): %s is %.40q, not a number of cycles; mend the row or leave it out", row, cell("form"), name, text)
 			}
