@@ -145,7 +145,7 @@ func TestCountWithFewFiles(t *testing.T) {
 		code, _, stderr := runOnceUnder(t, under, []string{fmt.Sprintf("files=%d", files)}, bbprof, "count", "-func", "main", "-stdin", os.DevNull, "--", program)
 		blamed := strings.Contains(stderr, "too many open files")
 		if full := strings.Contains(stderr, "no more files may be open"); full != (code == cli.ExitHost) ||
-			full != blamed || files == 13 && !full || files == 16 && full {
+			full != blamed || files == 16 && full { // 13 are enough on some machines
 			t.Errorf("%d files: exit code %d: %s", files, code, stderr)
 		}
 	}

@@ -44,7 +44,9 @@ func startSlurm(t *testing.T) *cluster {
 	ports := freePorts(t, 3)
 	text := strings.NewReplacer("DIR", c.dir, "HOST", name, "PORT0", ports[0], "PORT1", ports[1], "PORT2", ports[2]).Replace(string(conf))
 	exe, err1 := os.Executable()
-	require.NoError(t, errors.Join(err1, os.Symlink(exe, filepath.Join(c.dir, "bbprof")), // by this name the test binary is bbprof; see TestMain
+	require.NoError(t, errors.Join(err1, os.Mkdir(filepath.Join(c.dir, "bin"), 0o755),
+		os.Symlink(exe, filepath.Join(c.dir, "bin", "bbprof")), // by this name the test binary is bbprof; see TestMain
+		os.WriteFile(filepath.Join(c.dir, "bbprof"), []byte(halting), 0o755),
 		os.WriteFile(filepath.Join(c.dir, "slurm.conf"), []byte(text), 0o644),
 		os.WriteFile(filepath.Join(c.dir, "key"), bytes.Repeat([]byte("bbprof's test "), 80), 0o600),
 		os.Mkdir(filepath.Join(c.dir, "state"), 0o755)))
@@ -61,6 +63,17 @@ func startSlurm(t *testing.T) *cluster {
 	c.await("two idle nodes", func() bool { return strings.Count(c.query("sinfo", "-h", "-N", "-o", "%t"), "idle") == 2 })
 	return c
 }
+
+// halting is bbprof for a job: its first run of tasks 0 and 1, one on each node, halts once the part has some rows.
+const halting = `#!/bin/sh
+part=part$SLURM_ARRAY_TASK_ID.csv
+if [ "$SLURM_ARRAY_TASK_ID" -gt 1 ] || [ -e "$part" ]; then exec bin/bbprof "$@"; fi
+bin/bbprof "$@" &
+until [ "$(cat "$part" 2>/dev/null | wc -l)" -gt 20 ]; do sleep 0.02; done
+kill -STOP $!
+touch "halted$SLURM_ARRAY_TASK_ID"
+wait
+`
 
 // freePorts are numbers that no one listens on.
 func freePorts(t *testing.T, n int) (ports []string) {
@@ -102,16 +115,16 @@ func (c *cluster) query(args ...string) string {
 	return string(out)
 }
 
-// await waits until something is there, for as long as rows are written at least once a minute: a busy machine takes its time.
+// await waits until something is there, for a minute more with each row that is written: a busy machine takes its time.
 func (c *cluster) await(what string, there func() bool) {
 	c.t.Helper()
 	rows, end := 0, time.Now().Add(time.Minute)
-	for ; !there(); time.Sleep(50 * time.Millisecond) {
+	for ; !there(); time.Sleep(time.Second / 2) { // asking takes time from what is measured
 		if n := c.rows(); n > rows {
 			rows, end = n, time.Now().Add(time.Minute)
 		}
 		if time.Now().After(end) {
-			logs, _ := filepath.Glob(c.dir + "/log-*")
+			logs, _ := filepath.Glob(c.dir + "/*-*") // of daemons, and of tasks
 			for _, name := range logs {
 				text, _ := os.ReadFile(name)
 				c.t.Logf("%s:\n%s", filepath.Base(name), text[max(0, len(text)-3000):])
@@ -131,15 +144,15 @@ func (c *cluster) rows() (n int) {
 	return n
 }
 
-// TestSlurm runs the array of docs/bbprof.sbatch: four tasks on two nodes, of which one is killed in the middle, and
-// one task is requeued. The array ends by itself, and every block is in the merged result once.
+// TestSlurm runs the array of docs/bbprof.sbatch: three tasks on two nodes, of which one is killed in the middle of
+// its task, and the task of the other is requeued. The array ends by itself, and every block is in the merged result once.
 func TestSlurm(t *testing.T) {
 	require.Slow(t)
 	mustMeasure(t)
 	c := startSlurm(t)
 	script := require.Get(filepath.Abs("../../docs/bbprof.sbatch"))(t)
 	var blocks strings.Builder
-	const tasks, n = 4, 2400 // about a second of each part
+	const tasks, n = 3, 1200 // a part takes half a second or more, and halts before
 	for i := range n {       // mov eax, i; add rax, rax
 		fmt.Fprintf(&blocks, "b8%02x%02x00004801c0\n", i&0xff, i>>8)
 	}
@@ -149,28 +162,22 @@ func TestSlurm(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	job := strings.TrimSpace(string(out))
-	running := func(node string) (task string) {
-		return strings.TrimSpace(c.query("squeue", "-h", "-r", "-t", "R", "-w", node, "-o", "%K"))
-	}
-	middle := func(node string) string {
-		task := ""
-		c.await("task in its middle on "+node, func() bool {
-			task = running(node)
-			part, _ := os.ReadFile(filepath.Join(c.dir, "part"+task+".csv"))
-			return task != "" && bytes.Count(part, []byte("\n")) > 20
-		})
-		return task
-	}
-	lost := middle("n1")
+	c.await("two tasks in their middle", func() bool {
+		halted, _ := filepath.Glob(c.dir + "/halted*")
+		return len(halted) == 2
+	})
+	lost := strings.TrimSpace(c.query("squeue", "-h", "-r", "-t", "R", "-w", "n1", "-o", "%K"))
 	require.NoError(t, c.node[1].Process.Kill())
 	c.query("scontrol", "update", "NodeName=n1", "State=DOWN", "Reason=killed") // as Slurm finds out after SlurmdTimeout, and the rest of a minute
-	requeued := middle("n0")
+	requeued := map[string]string{"0": "1", "1": "0"}[lost]
 	if out, err := c.command("scontrol", "requeue", job+"_"+requeued).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	c.await("end of the array", func() bool {
-		for _, task := range strings.Fields(c.query("squeue", "-h", "-r", "-t", "PD", "-o", "%F_%K")) { // Slurm has what was requeued wait for two minutes
-			c.query("scontrol", "update", "JobId="+task, "StartTime=now")
+		for line := range strings.Lines(c.query("squeue", "-h", "-r", "-o", "%F_%K %r")) {
+			if task, reason, _ := strings.Cut(line, " "); strings.TrimSpace(reason) == "BeginTime" { // what was requeued waits for two minutes
+				c.query("scontrol", "update", "JobId="+task, "StartTime=now")
+			}
 		}
 		return c.query("squeue", "-h", "-r") == ""
 	})
@@ -185,7 +192,7 @@ func TestSlurm(t *testing.T) {
 	for i := range tasks {
 		merge.Args = append(merge.Args, fmt.Sprintf("part%d.csv", i))
 	}
-	merge.Path = filepath.Join(c.dir, "bbprof")
+	merge.Path = filepath.Join(c.dir, "bin", "bbprof")
 	if out, err := merge.CombinedOutput(); err != nil || !strings.Contains(string(out), fmt.Sprintf("%d rows joined", n)) {
 		t.Fatalf("%v: %s", err, out)
 	}
