@@ -81,7 +81,9 @@ func (d destination) resumed(schema resultfile.Schema, run resultfile.Run, stder
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(stderr, "bbprof: continuing %s, which has %s\n", d.journal, words.Plural(int(out.Earlier()), "row"))
+	if n := int(out.Earlier()); n > 0 {
+		fmt.Fprintf(stderr, "bbprof: continuing %s, which has %s\n", d.journal, words.Plural(n, "row"))
+	}
 	if torn > 0 {
 		fmt.Fprintf(stderr, "bbprof: dropped %d bytes of a row that was not written in full\n", torn)
 	}
