@@ -107,11 +107,15 @@ func openObject(name string, r io.ReaderAt, marks []string, stats *Stats) (*obje
 // notELF says what a file is instead.
 func notELF(name string, r io.ReaderAt) error {
 	problem := "not an ELF file or an archive of them"
-	_, err := r.ReadAt(make([]byte, 1), 0)
+	magic := make([]byte, 4)
+	n, err := r.ReadAt(magic, 0)
 	switch extension := filepath.Ext(name); {
-	case errors.Is(err, io.EOF):
+	case string(magic) == "BC\xc0\xde": // https://llvm.org/docs/BitCodeFormat.html#magic-numbers
+		return &InputError{Subject: name, Problem: "it holds LLVM's intermediate code alone, as -flto makes it",
+			Remedy: "compile it with -ffat-lto-objects too, or name the linked program"}
+	case n == 0 && errors.Is(err, io.EOF):
 		problem = "an empty file"
-	case err != nil:
+	case n == 0:
 		return unreadable(name, err)
 	case slices.Contains([]string{".c", ".cc", ".cpp", ".cxx"}, extension):
 		return &InputError{Subject: name, Problem: "source code", Remedy: "compile it, and name the object: cc -O2 -c " + name +

@@ -201,6 +201,8 @@ func (r *Run) run(ctx context.Context, name string, args []string, where string)
 		} else if !r.AnyStatus {
 			return fail(fmt.Sprintf("exit status %d", exit.ExitCode()), "-any-status takes it as it is", nil)
 		}
+	case verdict.NoMoreFiles(err) != nil:
+		return nil, nil, verdict.NoMoreFiles(err)
 	case err != nil:
 		return fail("it cannot be run", "run it by itself first", cmp.Or(errors.Unwrap(err), err))
 	}
