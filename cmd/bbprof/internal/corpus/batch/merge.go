@@ -166,80 +166,90 @@ const (
 
 // Run passes all rows to put, ordered by number. They must be of the corpus, which is nil if unknown.
 func (m *Merge) Run(corpus iter.Seq2[input.Row, error], put func(cells []string) error) (report MergeReport, err error) {
-	last, lastHex := int64(0), ""
+	var whole *original
+	if corpus != nil {
+		next, stop := iter.Pull2(corpus)
+		defer stop()
+		whole = &original{next: next}
+	}
 	hex := m.Schema().Index("hex")
-	whole := corpus != nil
-	if !whole {
-		corpus = func(func(input.Row, error) bool) {}
-	}
-	next, stop := iter.Pull2(corpus)
-	defer stop()
-	total := int64(0) // rows of the corpus so far
-	var of input.Row  // the last of them
-	read := func(upTo int64) error {
-		for total < upTo {
-			row, err, ok := next()
-			switch {
-			case err != nil:
-				return &PartError{fmt.Errorf("-of: %w", err)}
-			case !ok:
-				return nil
-			}
-			of = row
-			total++
-		}
-		return nil
-	}
-	gap := func(upTo int64) {
-		if upTo <= last+1 {
-			return
-		}
-		report.Missing += upTo - last - 1
-		if len(report.Gaps) < shownGaps {
-			report.Gaps = append(report.Gaps, [2]int64{last + 1, upTo - 1})
-		}
-	}
+	last, lastHex := int64(0), "" // of the row that was put last
 	for {
 		p := slices.MinFunc(m.parts, func(a, b *part) int { return cmp.Compare(a.row, b.row) })
-		if err := read(p.row); err != nil {
-			return report, err
+		if whole != nil {
+			if err := whole.has(p, hex); err != nil {
+				return report, err
+			}
 		}
-		if p.row == noRow {
-			gap(total + 1)
-			if !whole || report.Missing > 0 { // otherwise they are empty
+		switch {
+		case p.row == noRow:
+			if whole != nil {
+				report.gap(last, whole.rows+1)
+			}
+			if whole == nil || report.Missing > 0 { // otherwise they are empty
 				report.Shards, report.Absent = m.absent()
 			}
 			return report, nil
-		}
-		switch {
-		case !whole:
-		case p.row > total:
-			return report, &PartError{fmt.Errorf("%s: it has row %d, and the corpus has %d rows: it is a result of another corpus", p.name, p.row, total)}
-		case hex >= 0 && p.row != last && p.cells[hex] != of.Hex():
-			return report, &PartError{fmt.Errorf("%s: its row %d is %.100s, and the corpus's (%s, line %d) is %.100s: it is a result of another corpus, or of "+
-				"another column (-column)", p.name, p.row, p.cells[hex], of.File, of.Line, of.Hex())}
-		}
-		if p.row == last {
-			if hex >= 0 && p.cells[hex] != lastHex {
-				return report, &PartError{fmt.Errorf("%s: its row %d is %.100s, and another part's is %.100s: they are not parts of one corpus",
-					p.name, p.row, p.cells[hex], lastHex)}
-			}
-			report.Repeated++
-		} else {
-			gap(p.row)
-			last = p.row
+		case p.row > last:
+			report.gap(last, p.row)
 			report.Rows++
+			last = p.row
 			if hex >= 0 {
 				lastHex = p.cells[hex]
 			}
 			if err := put(p.cells); err != nil {
 				return report, err
 			}
+		case hex >= 0 && p.cells[hex] != lastHex:
+			return report, &PartError{fmt.Errorf("%s: its row %d is %.100s, and another part's is %.100s: they are not parts of one corpus",
+				p.name, p.row, p.cells[hex], lastHex)}
+		default:
+			report.Repeated++
 		}
 		if err := p.advance(); err != nil {
 			return report, fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
+}
+
+// gap counts the rows between two.
+func (r *MergeReport) gap(after, before int64) {
+	if missing := before - after - 1; missing > 0 {
+		r.Missing += missing
+		if len(r.Gaps) < shownGaps {
+			r.Gaps = append(r.Gaps, [2]int64{after + 1, before - 1})
+		}
+	}
+}
+
+// original is the corpus that parts were measured from, as far as it is read.
+type original struct {
+	next func() (input.Row, error, bool)
+	rows int64
+	last input.Row
+}
+
+// has checks that a part's row is the corpus's row of that number, or reads the corpus to its end if the part has none left.
+func (o *original) has(p *part, hex int) error {
+	for o.rows < p.row {
+		row, err, ok := o.next()
+		switch {
+		case err != nil:
+			return &PartError{fmt.Errorf("-of: %w", err)}
+		case ok:
+			o.last = row
+			o.rows++
+			continue
+		case p.row == noRow:
+			return nil
+		}
+		return &PartError{fmt.Errorf("%s: it has row %d, and the corpus has %d rows: it is a result of another corpus", p.name, p.row, o.rows)}
+	}
+	if hex >= 0 && p.cells[hex] != o.last.Hex() {
+		return &PartError{fmt.Errorf("%s: its row %d is %.100s, and the corpus's (%s, line %d) is %.100s: it is a result of another corpus, or of "+
+			"another column (-column)", p.name, p.row, p.cells[hex], o.last.File, o.last.Line, o.last.Hex())}
+	}
+	return nil
 }
 
 // PartError reports a part that does not belong with the others.
