@@ -28,7 +28,7 @@ func (l Layout) Place() int { return int(l) / DispatchOffsets }
 func (l Layout) Offset() int { return int(l) % DispatchOffsets }
 
 func (l Layout) String() string {
-	return fmt.Sprintf("%d (byte %d of a line, dispatch offset %d)", int(l), l.Place()*PlaceBytes, l.Offset())
+	return fmt.Sprintf("%d (byte %d of a line, rename phase %d)", int(l), l.Place()*PlaceBytes, l.Offset())
 }
 
 // A pass has four replicates, one at each place, with half of the dispatch offsets; the next pass has the other half.

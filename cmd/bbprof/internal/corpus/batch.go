@@ -86,7 +86,7 @@ type batchFlags struct {
 func (b *batchFlags) declare(f *cli.Flags) {
 	f.Operands = &b.files
 	f.Section("Input")
-	f.Text(&b.column, "column", "C", "the column of blocks: its name, or its number from 1 (default: the one called hex, else the first)")
+	f.Text(&b.column, "column", "C", "the column of blocks: its name, or its number from 1 (default: hex, else another usual name such as code, else the first that holds blocks)")
 	f.Text(&b.state, "state", "FILE", "start each row's block from the state of a program that bbprof capture wrote to FILE and that the column "+
 		"state names; without another file, the rows are all states of FILE")
 	cli.Parsed(f, &b.shard, b.parseShard, "shard", "I/N", "only part I, from 0, of N parts of the corpus, by a hash of the block; the "+

@@ -44,7 +44,7 @@ bbprof doctor -json | jq -r '.shortcomings[].remedy'
 			f.Toggle(&d.verbose, "v", "of the report, not of -json: add what each event of the hardware counters counted over "+
 				"blocks of which is known what it must count")
 			f.Text(&d.record, "record", "FILE", "write what this core says, raw, and nothing else: readings of the clock and of the "+
-				"contention probe, and every timed run of some blocks of known time, compressed; some 80 KB to attach to a report")
+				"contention probe, and every timed run of some blocks of known time, compressed; some 100 KB to attach to a report")
 			blockflags.WhereFlags(f, &d.opts)
 			f.Lookup("budget").Fallback = "500ms"
 			return d.run

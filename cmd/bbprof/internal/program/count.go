@@ -208,7 +208,7 @@ func countReport(r count.Result) string {
 }
 
 // calledAgain qualifies a report: other calls may take more.
-const calledAgain = "not yet   it is called again: -calls all counts every call, -calls last the last\n"
+const calledAgain = "again     it is called again: -calls all counts every call, -calls last the last\n"
 
 func callReport(c count.Call) string {
 	s := words.Plural(int(c.Instructions), "instruction")
