@@ -37,7 +37,7 @@ func Methods() []Method { return []Method{Auto, Hard, Copy, Step} }
 // Numbers of calls with a meaning of their own.
 const (
 	All  = -1
-	Last = -2 // the last one alone: the program runs once more before, to see how many there are
+	Last = -2 // the last one alone: a run before it counts the calls
 )
 
 // Options of a count. The zero value means the defaults.
