@@ -34,7 +34,7 @@ func DescribeMachine(files fs.FS, id CPUID) Machine {
 		return strings.TrimSpace(string(text))
 	}
 	const cpus = "sys/devices/system/cpu/"
-	m := Machine{Kernel: read("proc/sys/kernel/osrelease"), Hypervisor: Hypervisor(id), SMT: read(cpus + "smt/control")}
+	m := Machine{Kernel: read("proc/sys/kernel/osrelease"), Hypervisor: hypervisor(id), SMT: read(cpus + "smt/control")}
 	if at := microcode.FindStringSubmatch(read("proc/cpuinfo")); at != nil {
 		m.Microcode = at[1]
 	}

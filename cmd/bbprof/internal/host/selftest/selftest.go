@@ -148,7 +148,7 @@ func (o *Outcome) judge(r profiler.Result, answer Answer) {
 	switch r.Status {
 	case profiler.OK:
 		o.Cycles, o.CILow, o.CIHigh = r.Cycles, r.CILow, r.CIHigh
-		if o.Status = Pass; !answer.Holds(r.Cycles) {
+		if o.Status = Pass; !answer.holds(r.Cycles) {
 			o.Status, o.Why = Fail, fmt.Sprintf("off by more than %.1f %% or %.2f cycles", 100*toleranceShare, toleranceCycles)
 		}
 	case profiler.Rejected:

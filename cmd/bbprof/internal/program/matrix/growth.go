@@ -48,9 +48,9 @@ const (
 	simpler = 0.005
 )
 
-// Fit finds the order of growth of counts at three or more sizes above 1. Among the functions a + b·f(n), b > 0, it
+// fit finds the order of growth of counts at three or more sizes above 1. Among the functions a + b·f(n), b > 0, it
 // chooses the one with the smallest maximal relative error.
-func Fit(sizes []int, counts []float64) Order {
+func fit(sizes []int, counts []float64) Order {
 	if slices.Max(counts) <= sameRatio*slices.Min(counts) {
 		return Constant
 	}

@@ -84,7 +84,7 @@ func (p Plan) count(ctx context.Context, b Build, path string, done int) (Cell, 
 		cell.Instructions, counts = append(cell.Instructions, instructions), append(counts, float64(instructions))
 		p.Done(done + len(counts))
 	}
-	cell.Growth = Fit(p.Sizes, counts)
+	cell.Growth = fit(p.Sizes, counts)
 	return cell, nil
 }
 
