@@ -50,7 +50,7 @@ Ctrl-C ends it after the blocks in progress; a second one ends it at once.
 		Examples: `bbprof batch -o results.csv blocks.csv               continue after a power cut by adding -resume
 bbprof batch -column asm_hex -o r.parquet a.csv.zst b.csv.gz
 `,
-		Exits: map[int]string{cli.ExitOK: "the end was reached, whatever the verdicts", cli.ExitUsage: "bad usage, or the input cannot be read",
+		Exits: map[int]string{cli.ExitOK: "the end was reached, whatever became of the blocks", cli.ExitUsage: "bad usage, or the input cannot be read",
 			cli.ExitHost: "", cli.ExitInternal: "",
 			cli.ExitInterrupted: "interrupted (SIGINT, SIGTERM): blocks in progress were finished; a second signal ends at once"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {

@@ -32,7 +32,11 @@ func shortcomings(r Report, missing *verdict.HostError) []Shortcoming {
 		if missing.Err != nil {
 			what += ": " + missing.Err.Error()
 		}
-		note(true, what, "bbprof cannot measure here", missing.Remedy)
+		effect := "bbprof cannot measure here"
+		if missing.Busy {
+			effect += " now"
+		}
+		note(true, what, effect, missing.Remedy)
 	}
 	h, counters := r.Host, r.Counters
 	note(!counters.Available, counters.Reason,

@@ -1,5 +1,5 @@
-// Package selftest tests bbprof by blocks whose times are related on any core: a chain of chains takes the sum of its
-// parts, in a row as in a loop, and imul what the clock's cross-check found (relations.go). Beside these it measures
+// Package selftest tests bbprof by blocks whose times are related on any core: several chains in one block take the
+// sum of their times, in a row as in a loop, and imul what the clock's cross-check found (relations.go). Beside these it measures
 // blocks of which a table by microarchitecture says what they take (answers.txt); a difference from that is reported,
 // and no failure: on a new core the table may be wrong.
 //
