@@ -144,7 +144,7 @@ func (o *Options) defaults() {
 		}
 	}
 	o.Calls, o.Limit, o.CopyAfter = cmp.Or(o.Calls, 1), cmp.Or(o.Limit, 10_000_000), cmp.Or(o.CopyAfter, 10_000)
-	o.Timeout, o.Merge = cmp.Or(o.Timeout, 5*time.Minute), true
+	o.Timeout, o.Merge, o.Calm = cmp.Or(o.Timeout, 5*time.Minute), true, true
 }
 
 // noneCounted is more calls than any program makes.

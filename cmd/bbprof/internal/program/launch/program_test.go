@@ -342,3 +342,14 @@ func TestSweep(t *testing.T) {
 		t.Error("a failed run is passed over")
 	}
 }
+
+// TestWithoutPreemption: what the user has set stays, and counts.
+func TestWithoutPreemption(t *testing.T) {
+	for _, c := range []struct{ env, want []string }{
+		{nil, []string{"GODEBUG=asyncpreemptoff=1"}},
+		{[]string{"A=1"}, []string{"A=1", "GODEBUG=asyncpreemptoff=1"}},
+		{[]string{"GODEBUG=gctrace=1,asyncpreemptoff=0", "A=1"}, []string{"GODEBUG=asyncpreemptoff=1,gctrace=1,asyncpreemptoff=0", "A=1"}},
+	} {
+		require.Equal(t, "environment", c.want, withoutPreemption(c.env))
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,6 +25,9 @@ type Control struct {
 	Stdout  *os.File      // gets standard output; nil is /dev/null
 	Stderr  io.Writer     // gets the first MaxOutput bytes of standard error; nil is /dev/null
 	Merge   bool          // standard output also goes to Stderr instead of /dev/null
+	// Calm keeps Go's runtime from interrupting a function that takes long, as each does while it is stepped: its
+	// goroutine would go on in the runtime's code.
+	Calm bool
 }
 
 // maxOutput limits how many bytes of a program's output are passed on.
@@ -35,6 +40,9 @@ func (c Command) Start(ctx context.Context, s Setup, o Control) (p *debuggee.Pro
 	var env []string
 	if !c.CleanEnv {
 		env = os.Environ()
+	}
+	if o.Calm && c.Exe.IsGo {
+		env = withoutPreemption(env)
 	}
 	files, err := openFiles(o)
 	if err != nil {
@@ -75,6 +83,19 @@ func (c Command) Start(ctx context.Context, s Setup, o Control) (p *debuggee.Pro
 		return nil, nil, c.blame(err)
 	}
 	return p, done, nil
+}
+
+// withoutPreemption puts a setting before those of GODEBUG: the last one of a name counts, and that is the user's.
+func withoutPreemption(env []string) []string {
+	const name, setting = "GODEBUG=", "asyncpreemptoff=1"
+	for i, v := range env {
+		if theirs, ok := strings.CutPrefix(v, name); ok {
+			env = slices.Clone(env)
+			env[i] = name + setting + "," + theirs
+			return env
+		}
+	}
+	return append(slices.Clip(env), name+setting)
 }
 
 // Control starts a command, passes it to do before its first instruction, on a locked thread as ptrace requires, and
