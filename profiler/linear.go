@@ -92,8 +92,8 @@ func (j job) addEnds(r *measurement) error {
 	}
 	e.Half = math.Hypot(e.Half, ends)
 	if ends > 0 && e.Low() <= 0 {
-		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
-			"about %.3f cycles: the ends of images of %v iterations may differ by as much, and larger numbers tell", e.Value, r.block.Factors)}
+		return &verdict.Rejection{Reason: verdict.Unstable, Remedy: "larger numbers with -unroll tell", Detail: fmt.Sprintf(
+			"about %.3f cycles: the ends of images of %v iterations may differ by as much", e.Value, r.block.Factors)}
 	}
 	return nil
 }

@@ -77,7 +77,9 @@ func (j job) unstable(t timing.Timed, speeds []Speed) *verdict.Rejection {
 		}
 	}
 	if j.Strict && len(speeds) > 1 {
-		return reject("its time depends on the layout: %s", describeSpeeds(speeds))
+		r := reject("its time depends on the layout: %s", describeSpeeds(speeds))
+		r.Remedy = "-layout N measures in one layout alone (-v lists them); without -strict the mean over all is the answer, where it repeats"
+		return r
 	}
 	return nil
 }

@@ -222,6 +222,18 @@ func TestReachesZero(t *testing.T) {
 	}
 }
 
+// TestStrictRemedy: only a rejection by Strict advises against that.
+func TestStrictRemedy(t *testing.T) {
+	speeds := []Speed{{Cycles: 1, Layouts: []int{1, 6}}, {Cycles: 2, Layouts: []int{0, 2}}}
+	strict := job{Options: Options{Strict: true}}
+	if r := strict.unstable(timing.Timed{Estimate: stat.Estimate{Value: 1.5, Half: 0.01}}, speeds); r == nil || !strings.Contains(r.Remedy, "without -strict") {
+		t.Errorf("several modes: %+v", r)
+	}
+	if r := strict.unstable(timing.Timed{Estimate: stat.Estimate{Value: 1.5, Half: 1}}, speeds); r == nil || r.Remedy != "" {
+		t.Errorf("a wide interval: %+v", r)
+	}
+}
+
 // TestWhyOnce: JSON omits a counter's why only if it equals that of the counter before.
 func TestWhyOnce(t *testing.T) {
 	var r Result

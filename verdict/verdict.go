@@ -72,6 +72,8 @@ func (r Reason) Noise() bool {
 type Rejection struct {
 	Reason Reason `json:"reason"`
 	Detail string `json:"detail"` // one clause, complete with the values that decided
+	// Remedy is what to do about it, where docs/reference.md's advice for the reason does not fit.
+	Remedy string `json:"remedy,omitempty"`
 
 	// The instruction at fault, if there is one.
 	Inst *Inst `json:"instruction,omitempty"`

@@ -1,6 +1,7 @@
 package blockflags
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -240,18 +241,14 @@ func (w *Reporter) rejection(r profiler.Result) {
 	if a := r.Rejection.Address; a != nil {
 		w.Line("address", "%#x", *a)
 	}
-	if text := remedy(r); text != "" {
+	if text := cmp.Or(r.Rejection.Remedy, remedy(r.Reason)); text != "" {
 		w.Line("remedy", "%s", text)
 	}
 }
 
 // remedy is the line of docs/reference.md that says what to do about the reason.
-func remedy(result profiler.Result) string {
-	r := result.Rejection
-	if r.Reason == verdict.Unstable && len(result.Speeds) > 1 {
-		return "-layout N measures in one layout alone (-v lists them); without -strict the mean over all is the answer, where it repeats"
-	}
-	_, section, _ := strings.Cut(docs.Reference, "\n### `"+string(r.Reason)+"`\n")
+func remedy(reason verdict.Reason) string {
+	_, section, _ := strings.Cut(docs.Reference, "\n### `"+string(reason)+"`\n")
 	_, section, _ = strings.Cut(section, "**Do**: ")
 	line, _, _ := strings.Cut(section, "\n")
 	return strings.TrimSuffix(strings.ReplaceAll(docs.Alone(line), "`", ""), ".")
