@@ -416,6 +416,28 @@ func TestSimulatedHot(t *testing.T) {
 	}
 }
 
+// TestSimulatedRow: a loop does not take what a row from the decoders does, nor one with taken branches, nor one image alone.
+func TestSimulatedRow(t *testing.T) {
+	for _, c := range []struct {
+		name, block string
+		setup       Setup
+		want        string
+	}{
+		{"a row", add, Setup{Unroll: &unroll.Factors{Short: 64, Long: 192}}, CyclesColumn},
+		{"from the decoders", add, Setup{FrontEnd: Decode}, ""},
+		{"one image alone", add, Setup{Unroll: &unroll.Factors{Long: 64}}, ""},
+		{"a branch not taken", "f6c301" + "7503" + add, Setup{}, CyclesColumn},
+		{"a taken branch", "f6c301" + "7403" + add, Setup{}, ""},
+	} {
+		o := scripted(pmutest.New(4), script(2, nil))
+		o.Inner = true
+		r := o.profileIn(t, c.block, c.setup)
+		if r.Status != OK || r.Mode != Unroll || r.LoopsTake != c.want {
+			t.Errorf("%s: %v, %s, loops take %q, want %q", c.name, r.Err(), r.Mode, r.LoopsTake, c.want)
+		}
+	}
+}
+
 // The child runs the counting code with rdtsc: no reading stands still, and the longer image takes longer, for 192 and 768 cycles of copies and
 // as much for either what is around them.
 func TestCountedCodeRunsHere(t *testing.T) {

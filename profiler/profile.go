@@ -133,7 +133,12 @@ func (s *session) start(j *job) (p progress, err error) {
 	if j.Setup.Captured == nil {
 		code = mapper.Place(code, j.Setup.Address)
 	}
-	if p.insts, err = j.decode(code); err == nil {
+	asked := j.Mode
+	p.insts, err = j.decode(code)
+	if asked == Both && j.Mode == Unroll {
+		p.warnings = []string{"the loop was not measured: a block with branches within it is measured in a row"}
+	}
+	if err == nil {
 		p.factors, p.crowded, err = j.chooseCopies(p.insts, s.cpu.FrontEnd)
 	}
 	return p, err
@@ -156,10 +161,10 @@ func (j *job) decode(code []byte) ([]asm.Inst, error) {
 		return insts, rejection
 	}
 	if len(inner) > 0 {
-		j.Mode = Unroll
 		if rejection := j.besideBranches(insts, inner[0]); rejection != nil {
 			return insts, rejection
 		}
+		j.Mode = Unroll
 	}
 	switch _, net, steady := asm.X87Stack(insts); {
 	case net != 0:
@@ -172,22 +177,25 @@ func (j *job) decode(code []byte) ([]asm.Inst, error) {
 	return insts, nil
 }
 
-// besideBranches rejects what must run in each copy.
+// besideBranches rejects what must run in each copy, and a loop of what is measured in a row.
 func (j *job) besideBranches(insts []asm.Inst, branch int) *verdict.Rejection {
-	why := ""
+	why, remedy := "", ""
 	state := asm.StateOf(insts)
 	masked := func(in asm.Inst) bool { return slices.ContainsFunc(in.Mem, asm.Mem.CanBeSuppressed) }
 	switch {
 	case j.ownLoop:
-		why = "a branch to its start; bbprof capture -loops takes such a loop from a program, or -branch drop leaves that out"
+		why, remedy = " with a branch to its start", "bbprof capture -loops takes such a loop from a program; -branch drop leaves the last branch out"
+	case j.Mode == Loop:
+		why, remedy = ", which is measured in a row, not in a loop", "leave out -mode loop"
 	case state.X87 || state.MMX:
-		why = "x87 or MMX instructions"
+		why = " with x87 or MMX instructions"
 	case slices.ContainsFunc(insts, masked):
-		why = "an access that a mask may suppress"
+		why = " with an access that a mask may suppress"
 	default:
 		return nil
 	}
-	return &verdict.Rejection{Reason: verdict.ControlFlow, Detail: insts[branch].Mnemonic + " branches within a block with " + why, Inst: insts[branch].Verdict(branch)}
+	return &verdict.Rejection{Reason: verdict.ControlFlow, Inst: insts[branch].Verdict(branch), Remedy: remedy,
+		Detail: insts[branch].Mnemonic + " branches within a block" + why}
 }
 
 // resetFor returns the state that must be restored between two runs of these instructions.

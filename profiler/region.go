@@ -201,5 +201,9 @@ const mostFalling = 64
 // fallsThrough reports whether there are branches within the block and none is taken.
 func fallsThrough(m *mapping.MappedBlock) bool {
 	inner := reportInner(m)
-	return len(inner) > 0 && !slices.ContainsFunc(inner, func(b BranchedReport) bool { return b.Taken > 0 })
+	return len(inner) > 0 && !anyTaken(inner)
+}
+
+func anyTaken(branches []BranchedReport) bool {
+	return slices.ContainsFunc(branches, func(b BranchedReport) bool { return b.Taken > 0 })
 }

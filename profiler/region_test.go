@@ -263,6 +263,8 @@ func TestInner(t *testing.T) {
 		case row[1] == "taken" && r.Impossible != "" && r.Impossible != BelowBranches: // by what did not run
 			t.Errorf("%s: %s", name, r.Impossible)
 		case r.Reason.Noise():
+		case r.Status == OK && (r.LoopsTake != "") == (taken > 0), strings.Contains(fmt.Sprint(r.Warnings), "taken branches") != (taken > 0):
+			t.Errorf("%s: loops take %q, %q", name, r.LoopsTake, r.Warnings)
 		case row[1] == "rejected":
 			if r.Reason != verdict.ControlFlow || r.Inner != nil {
 				t.Errorf("%s: %v %v", name, r.Rejection, r.Inner)
@@ -270,6 +272,15 @@ func TestInner(t *testing.T) {
 		case len(r.Inner) != 1 || r.Inner[0].Of != r.UnrollLong || r.Inner[0].Taken != taken || r.Mode != Unroll || fmt.Sprint(r.Pages) != row[2] || r.Rejection != nil && r.Reason != verdict.Nonlinear:
 			t.Errorf("%s: %+v, %s, %d pages, %v", name, r.Inner, r.Mode, r.Pages, r.Rejection)
 		}
+	}
+	inner := Block{Code: require.Hex(t, "f6c301"+"7402"+"8b07"+"48ffc9")}
+	inner.Setup.Mode = Loop
+	if r := require.Get(p.Profile(t.Context(), inner))(t); r.Reason != verdict.ControlFlow || r.Rejection.Remedy != "leave out -mode loop" {
+		t.Errorf("in a loop: %v", r.Rejection)
+	}
+	inner.Setup.Mode = Both
+	if r := require.Get(p.Profile(t.Context(), inner))(t); !strings.Contains(fmt.Sprint(r.Warnings), "the loop was not measured") {
+		t.Errorf("both ways: %v, %q", r.Rejection, r.Warnings)
 	}
 	// mov eax, [rdi]; test bl, 1; jnz over; mov eax, [rdi]; over: test rcx, rcx; jnz away
 	detailed := start(t, Options{Inner: true, Detail: true})

@@ -53,8 +53,8 @@ type Result struct {
 	RowCycles float64 `json:"row_cycles,omitzero"`
 	RowCILow  float64 `json:"row_ci_low,omitzero"`
 	RowCIHigh float64 `json:"row_ci_high,omitzero"`
-	// LoopsTake is CyclesColumn if Cycles are what a loop in a program takes: they were measured in a loop, or no store feeds a load, since a
-	// core learns in a loop, but not in a row of copies, which store feeds which load. It is "" if that is not known.
+	// LoopsTake is CyclesColumn if Cycles are what a loop in a program takes. It is "" if that is not known, as of a row of copies
+	// whose stores feed loads, with taken branches within, from the decoders, or timed in one image alone.
 	LoopsTake string `json:"loops_take,omitempty"`
 	// Loop is the shape of the loop, in mode loop and both.
 	Loop *LoopReport `json:"loop,omitempty"`
@@ -229,6 +229,10 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 		result.Loop = reportLoop(m)
 	}
 	result.Inner = reportInner(m)
+	if timed && anyTaken(result.Inner) {
+		result.warn("a row of %d copies has as many taken branches, and a core may not hold them all as it does a loop's: fewer copies (-unroll) may take less",
+			m.Factors.Long)
+	}
 	if m.Region != nil {
 		result.Region = reportRegion(m)
 		result.Region.Untrained = p.untrained
@@ -252,10 +256,20 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 		of := s.interval(row.timed)
 		result.RowCycles, result.RowCILow, result.RowCIHigh = of.Value, of.Low(), of.High()
 	}
-	if m.Loop != nil || m.Region != nil || m.Forwards.Fed == 0 {
+	if j.likeLoop(m, result.Inner) {
 		result.LoopsTake = CyclesColumn
 	}
 	return result
+}
+
+// likeLoop reports whether a block was measured in a loop, or in a row that differs from one in nothing that is known to matter. A core learns
+// in a loop, but not in a row, which store feeds which load, and may not hold all taken branches of a row; a loop does not run from the decoders;
+// and one image alone takes what its ends take, too.
+func (j job) likeLoop(m *mapping.MappedBlock, inner []BranchedReport) bool {
+	if m.Loop != nil || m.Region != nil {
+		return true
+	}
+	return m.Forwards.Fed == 0 && !anyTaken(inner) && j.Options.FrontEnd != Decode && m.Factors.Short > 0
 }
 
 // interval returns the cycles with the interval that holds those of another session.
