@@ -138,6 +138,10 @@ func (o Options) Check() error {
 		return fmt.Errorf("no clock is called %q", o.Clock)
 	case o.Identical < 0 || o.Identical > timing.PaperTimings:
 		return fmt.Errorf("%d of %d timings cannot be identical", o.Identical, timing.PaperTimings)
+	case o.Budget < 0:
+		return fmt.Errorf("a budget of %v: it is 0, for the default, or more", o.Budget)
+	case !(o.Precision >= 0 && o.Precision < 1): // nor NaN
+		return fmt.Errorf("a precision of %g: it is a share below 1, or 0, for the default", o.Precision)
 	case o.Layout != nil && (*o.Layout < 0 || *o.Layout >= Layouts):
 		return fmt.Errorf("there is no layout %d: want 0 to %d", *o.Layout, Layouts-1)
 	case o.Frames < 0 || o.Frames > layout.MaxFrames:

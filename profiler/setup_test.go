@@ -3,6 +3,7 @@ package profiler
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -106,8 +107,10 @@ func TestCheck(t *testing.T) {
 			}
 		}
 	}
-	if _, err := New(t.Context(), Options{Mode: "x"}); err == nil {
-		t.Error("New accepts any mode")
+	for _, bad := range []Options{{Mode: "x"}, {Budget: -1}, {Precision: math.NaN()}, {Precision: -0.01}, {Precision: 1}, {Precision: math.Inf(1)}} {
+		if _, err := New(t.Context(), bad); err == nil {
+			t.Errorf("New accepts %+v", bad)
+		}
 	}
 	b := openBench(t) // one image alone is not timed as a loop, whichever of the two asks for that
 	b.opts = Options{Mode: Loop}.WithDefaults()
