@@ -230,6 +230,9 @@ func (t Timed) disturbed(about float64) error {
 		reason, why = verdict.ClockDrift, "the core's clock moved"
 	}
 	kept, lost := len(t.Windows), t.WindowsSwitched+t.WindowsUnsteady+t.WindowsDrifted
+	if kept+lost == 0 {
+		return &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf("no window fit into the budget, and %d are needed", fewestWindows)}
+	}
 	detail := fmt.Sprintf("%s: of %d windows %d were undisturbed, and %d are needed; %d saw no idle core, %d a context switch and %d a drift of the core's clock",
 		why, kept+lost, kept, fewestWindows, t.WindowsUnsteady, t.WindowsSwitched, t.WindowsDrifted)
 	if about > 0 {

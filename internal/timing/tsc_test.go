@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -199,7 +200,9 @@ func TestDisturbed(t *testing.T) {
 		{4, 5, 6, verdict.ClockDrift},
 	} {
 		r := Timed{Spent: Spent{WindowsSwitched: c.switched, WindowsUnsteady: c.unsteady, WindowsDrifted: c.drifted}}
-		require.Equal(t, fmt.Sprintf("%+v", c), c.want, verdict.ReasonOf(r.disturbed(0)))
+		err := r.disturbed(0)
+		require.Equal(t, fmt.Sprintf("%+v", c), c.want, verdict.ReasonOf(err))
+		require.Equal(t, "nothing is blamed without a window", c.switched == 0, strings.Contains(err.Error(), ": no window fit into the budget"))
 	}
 }
 
