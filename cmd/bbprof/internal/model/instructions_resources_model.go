@@ -11,6 +11,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
@@ -111,7 +112,7 @@ func (c *instructionsCmd) formCounts(std cli.Streams, t *resources.Table) (count
 		return counts, 0, nil
 	}
 	clear(counts)
-	blocks, err := rowflags.DistinctBlocks([]string{c.corpus}, std.In, "", c.out.Notes(std))
+	blocks, err := rowflags.DistinctBlocks([]string{c.corpus}, std.In, input.NoFlag, c.out.Notes(std))
 	for _, b := range blocks {
 		insts, _ := asm.DecodeHex(b) // empty if invalid
 		for i := range insts {

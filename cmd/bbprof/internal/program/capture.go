@@ -262,7 +262,7 @@ func (c *captureCmd) ran(ctx context.Context, add func(*extract.Block) error, fo
 }
 
 func (c *captureCmd) listed(std cli.Streams) (all []*extract.Block, err error) {
-	in, err := input.Open([]string{c.blocks}, std.In, "", nil)
+	in, err := input.Open([]string{c.blocks}, std.In, input.NoFlag, nil)
 	if err != nil {
 		return nil, cli.BadUsage("-blocks: %w", err)
 	}

@@ -53,9 +53,9 @@ func DistinctRows(files []string, all iter.Seq2[input.Row, error], key func(inpu
 // measuredBy lists the columns besides the address that say how to measure a row's block, as in a batch.
 var measuredBy = []string{input.SetColumn}
 
-// OpenBlocks opens files of blocks to be measured as their columns say.
-func OpenBlocks(files []string, stdin io.Reader, column string) (*input.Input, error) {
-	return input.Open(files, stdin, column, measuredBy)
+// OpenBlocks opens files of blocks to be measured as their columns say, for commands without -column.
+func OpenBlocks(files []string, stdin io.Reader) (*input.Input, error) {
+	return input.Open(files, stdin, input.NoFlag, measuredBy)
 }
 
 // RowsOf iterates over the rows of block files in order; taken is as in input.Open.

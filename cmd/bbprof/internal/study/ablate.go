@@ -107,7 +107,7 @@ func (a *ablateCmd) write(std cli.Streams, steps any, table string, err error) e
 }
 
 func (a *ablateCmd) corpus(std cli.Streams) error {
-	in, err := rowflags.OpenBlocks(a.files, std.In, "")
+	in, err := rowflags.OpenBlocks(a.files, std.In)
 	if err != nil {
 		return cli.Usage(err)
 	}

@@ -168,7 +168,7 @@ func partTable(parts []bounds.Part) *cli.Table {
 func (b *boundsCmd) corpus(std cli.Streams) error {
 	ctx, stop := cli.UntilSignal()
 	defer stop()
-	in, err := rowflags.OpenBlocks(b.files, std.In, "")
+	in, err := rowflags.OpenBlocks(b.files, std.In)
 	if err != nil {
 		return cli.Usage(err)
 	}

@@ -66,7 +66,7 @@ func (c *checkCmd) extract(ctx context.Context, name, profile string) (pieces []
 
 // readRows reads a file of blocks. Columns function and source_line are as extract writes them.
 func (c *checkCmd) readRows(name string, std cli.Streams) (pieces []check.Piece, err error) {
-	in, err := rowflags.OpenBlocks([]string{name}, std.In, "")
+	in, err := rowflags.OpenBlocks([]string{name}, std.In)
 	if err != nil {
 		return nil, cli.Usage(err)
 	}

@@ -139,7 +139,7 @@ func TestAblateEnds(t *testing.T) {
 		{"90\n91\n93\n", "of 2 blocks\nincomplete: ended by this host before the end\n"},
 		{"93\n", ""},
 	} {
-		in := require.Get(rowflags.OpenBlocks([]string{"-"}, strings.NewReader(c.corpus), ""))(t)
+		in := require.Get(rowflags.OpenBlocks([]string{"-"}, strings.NewReader(c.corpus)))(t)
 		exits(t, c.corpus, "ablate", cli.ExitHost, c.stdout, "an idle CPU", func(std cli.Streams) error {
 			return new(ablateCmd).shares(t.Context(), failsAt(0x91, 0, 0x93), in, std)
 		})

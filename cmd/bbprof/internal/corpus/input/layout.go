@@ -28,12 +28,12 @@ func (l layout) unusual(name, column string) (list []string) {
 	case ';':
 		list = append(list, "semicolons separate the columns")
 	}
-	if column == "" && l.block > 0 && !strings.EqualFold(name, blockNames[0]) {
+	if (column == "" || column == NoFlag) && l.block > 0 && !strings.EqualFold(name, blockNames[0]) {
 		which := ""
 		if name != "" {
 			which = " (" + name + ")"
 		}
-		list = append(list, fmt.Sprintf("blocks are taken from column %d%s; -column names another", l.block+1, which))
+		list = append(list, fmt.Sprintf("blocks are taken from column %d%s; %s names another", l.block+1, which, namer(column)))
 	}
 	return list
 }
@@ -71,8 +71,8 @@ func inColumn(first string, next []string, column string, comma byte) (l layout,
 	}
 	number, notNumber := strconv.Atoi(column)
 	switch {
-	case column == "":
-		return byContent(cells, next, l)
+	case column == "" || column == NoFlag:
+		return byContent(cells, next, column, l)
 	case notNumber == nil && number < 1:
 		return l, false, fmt.Errorf("there is no column %d; the first is 1", number)
 	case notNumber == nil && number > len(cells):
@@ -89,7 +89,7 @@ func inColumn(first string, next []string, column string, comma byte) (l layout,
 }
 
 // byContent finds the column if the user names none.
-func byContent(first []string, next []string, l layout) (_ layout, ok bool, err error) {
+func byContent(first []string, next []string, column string, l layout) (_ layout, ok bool, err error) {
 	if l.block = indexFold(first, blockNames[0]); l.block >= 0 {
 		l.header = true
 		return l, true, nil
@@ -137,7 +137,18 @@ func byContent(first []string, next []string, l layout) (_ layout, ok bool, err 
 		l.block = blocks[0]
 		return l, true, nil
 	}
-	return l, false, fmt.Errorf("columns %d and %d both look like blocks; name one with -column", blocks[0]+1, blocks[1]+1)
+	return l, false, fmt.Errorf("columns %d and %d both look like blocks; %s names one", blocks[0]+1, blocks[1]+1, namer(column))
+}
+
+// NoFlag stands for the column of blocks where the command has no -column.
+const NoFlag = "\x00"
+
+// namer is how a user names the column of blocks.
+func namer(column string) string {
+	if column == NoFlag {
+		return "a header with hex"
+	}
+	return "-column"
 }
 
 func trimmed(line string, comma byte) []string {
@@ -241,7 +252,7 @@ var (
 )
 
 // seems guesses what a text without blocks is.
-func seems(text string) string {
+func seems(text, column string) string {
 	start := strings.TrimSpace(text)
 	switch {
 	case strings.HasPrefix(start, "{") || strings.HasPrefix(start, "["):
@@ -253,5 +264,5 @@ func seems(text string) string {
 	case slices.ContainsFunc([]string{".globl", "\t.", ":\n", ", %", "ptr ["}, func(s string) bool { return strings.Contains(text, s) }):
 		return "it seems to be assembly; bbprof extract FILE.s takes its blocks"
 	}
-	return "blocks are hexadecimal, such as 4801c0; -column names another column"
+	return fmt.Sprintf("blocks are hexadecimal, such as 4801c0; %s names another column", namer(column))
 }

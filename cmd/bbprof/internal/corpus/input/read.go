@@ -97,7 +97,7 @@ func newReader(r io.Reader, column string, isFile bool) (*reader, error) {
 		in.line--
 	}
 	if isFile && !in.anyBlock(lines) {
-		return nil, fmt.Errorf("none of its first %d rows is a block: %s", len(lines), seems(text))
+		return nil, fmt.Errorf("none of its first %d rows is a block: %s", len(lines), seems(text, column))
 	}
 	return in, nil
 }

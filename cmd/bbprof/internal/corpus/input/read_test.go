@@ -294,11 +294,13 @@ func TestForeign(t *testing.T) {
 		strings.Repeat("\x00", 1000):     "it is binary data, not text",
 		"PK\x03\x04" + strings.Repeat("\x00", 26) + "bbprof-states.json": "it is a file of bbprof capture; measure its blocks with bbprof batch -state FILE",
 		"id,name\n1,a\n2,b\n":             "none of its first 2 rows is a block: blocks are hexadecimal",
-		"n,a,b\nx,90c3,c390\ny,c390,c3\n": "columns 2 and 3 both look like blocks; name one with -column",
+		"n,a,b\nx,90c3,c390\ny,c390,c3\n": "columns 2 and 3 both look like blocks; -column names one",
 	} {
 		_, err := Open([]string{require.File(t, "x", content)}, nil, "", nil)
 		require.Fails(t, content, err, says)
 	}
+	_, err := Open([]string{require.File(t, "x", "id,name\n1,a\n2,b\n")}, nil, NoFlag, nil)
+	require.Fails(t, "a command without -column", err, "; a header with hex names another column")
 	for _, content := range []string{"", "hex\n", "zz,1\n" + strings.Repeat("yy,2\n", 100) + "90,3\n"} {
 		require.Get(Open([]string{require.File(t, "x", content)}, nil, "", nil))(t).Close()
 	}
