@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/ablate"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/values"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
@@ -143,5 +144,31 @@ func TestAblateEnds(t *testing.T) {
 		exits(t, c.corpus, "ablate", cli.ExitHost, c.stdout, "an idle CPU", func(std cli.Streams) error {
 			return new(ablateCmd).shares(t.Context(), failsAt(0x91, 0, 0x93), in, std)
 		})
+	}
+}
+
+// TestValuesUnmeasured: points that could not be measured are no numbers, and without any other the command fails.
+func TestValuesUnmeasured(t *testing.T) {
+	noisy := values.Point{Input: "none", Values: "fixed", Status: string(profiler.Rejected), Reason: verdict.BusyCore}
+	fixed := values.Point{Input: "none", Values: "fixed", Status: string(profiler.OK), Cycles: 2}
+	for _, c := range []struct {
+		name   string
+		points []values.Point
+		want   int
+		says   string
+	}{
+		{"none", []values.Point{noisy, noisy}, cli.ExitRejected, "with fixed values rejected (busy_core)\n"},
+		{"one", []values.Point{fixed, noisy}, cli.ExitOK, "with fixed values 2.000 cycles, and measured so again rejected (busy_core)\n"},
+	} {
+		got := values.Sweep{Base: profiler.Result{Status: profiler.OK}, Rounds: 3, Points: c.points}
+		for _, json := range []bool{false, true} {
+			s := new(sweepCmd)
+			s.Out.JSON = json
+			shows, says := "none,false,fixed,", "bbprof: 2 points of 0 inputs, 3 measurements each; "+c.says
+			if json {
+				shows, says = `"reason":"busy_core"`, ""
+			}
+			exits(t, c.name, "sweep", c.want, shows, says, func(std cli.Streams) error { return s.showValues(std, got) })
+		}
 	}
 }

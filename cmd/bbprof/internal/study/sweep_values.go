@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,8 +40,11 @@ func (s *sweepCmd) sweepValues(std cli.Streams) error {
 		}
 	}
 	s.Opts.Detail = true
-	if s.runs == 0 {
+	switch {
+	case s.runs == 0:
 		s.runs = values.DefaultRounds
+	case s.runs < values.LeastRounds:
+		return cli.BadUsage("-runs %d: the intervals of -values take %d runs or more", s.runs, values.LeastRounds)
 	}
 	return blockflags.WithProfiler(std, s.Opts, func(ctx context.Context, p *pool.Patient) error {
 		done := cli.Progress(s.Out.Notes(std), 0, "measurements")
@@ -49,18 +53,25 @@ func (s *sweepCmd) sweepValues(std cli.Streams) error {
 		if err != nil {
 			return err
 		}
-		if got.Base.Status != profiler.OK {
-			return s.Show(std, got, "", got.Base, nil)
-		}
-		if s.Out.JSON {
-			return s.Out.Write(std, got, "")
-		}
-		if err := s.Out.Stream(std, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(valueRows(got)) }); err != nil {
-			return err
-		}
-		_, err = io.WriteString(s.Out.Notes(std), valueSummary(got))
-		return err
+		return s.showValues(std, got)
 	})
+}
+
+func (s *sweepCmd) showValues(std cli.Streams, got values.Sweep) (err error) {
+	switch {
+	case got.Base.Status != profiler.OK:
+		return s.Show(std, got, "", got.Base, nil)
+	case s.Out.JSON:
+		err = s.Out.Write(std, got, "")
+	default:
+		if err = s.Out.Stream(std, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(valueRows(got)) }); err == nil {
+			_, err = io.WriteString(s.Out.Notes(std), valueSummary(got))
+		}
+	}
+	if err == nil && !slices.ContainsFunc(got.Points, values.Point.Measured) {
+		err = cli.ErrRejected
+	}
+	return err
 }
 
 func valueRows(s values.Sweep) [][]string {
@@ -69,7 +80,7 @@ func valueRows(s values.Sweep) [][]string {
 		row := []string{p.Input, strconv.FormatBool(p.Waits), p.Values, p.Set, p.Status, string(p.Reason), strconv.FormatBool(p.Moved)}
 		for _, v := range []float64{p.Cycles, p.Effect, p.Low, p.High} {
 			cell := ""
-			if p.Status == string(profiler.OK) {
+			if p.Measured() {
 				cell = strconv.FormatFloat(v, 'f', 4, 64)
 			}
 			row = append(row, cell)
@@ -91,11 +102,18 @@ func inputs(s values.Sweep) (n int) {
 
 func valueSummary(s values.Sweep) string {
 	var w strings.Builder
-	fixed := s.Points[0].Cycles
-	again := s.Points[1]
-	fmt.Fprintf(&w, "bbprof: %s of %s, %s each; with fixed values %.3f cycles, and measured so again %+.2f %% (%+.2f to %+.2f)\n",
-		words.Plural(len(s.Points), "point"), words.Plural(inputs(s), "input"), words.Plural(s.Rounds, "measurement"), fixed,
-		100*again.Effect/fixed, 100*again.Low/fixed, 100*again.High/fixed)
+	fixed, again := s.Points[0], s.Points[1]
+	says := fmt.Sprintf("%.3f cycles, and measured so again ", fixed.Cycles)
+	switch {
+	case !fixed.Measured():
+		says = fmt.Sprintf("%s (%s)", fixed.Status, fixed.Reason)
+	case again.Measured():
+		says += fmt.Sprintf("%+.2f %% (%+.2f to %+.2f)", 100*again.Effect/fixed.Cycles, 100*again.Low/fixed.Cycles, 100*again.High/fixed.Cycles)
+	default:
+		says += fmt.Sprintf("%s (%s)", again.Status, again.Reason)
+	}
+	fmt.Fprintf(&w, "bbprof: %s of %s, %s each; with fixed values %s\n",
+		words.Plural(len(s.Points), "point"), words.Plural(inputs(s), "input"), words.Plural(s.Rounds, "measurement"), says)
 	if s.Dependent != s.Independent {
 		fmt.Fprintf(&w, "bbprof: measured as %s and as %s, which put back what the block overwrites, with and without waiting for it\n", s.Dependent, s.Independent)
 	}

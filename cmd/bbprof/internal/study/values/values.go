@@ -68,6 +68,9 @@ type Point struct {
 	High   float64        `json:"effect_high,omitzero"`
 }
 
+// Measured reports whether a point has cycles: it and the fixed value were measured in enough rounds.
+func (p Point) Measured() bool { return p.Status == string(profiler.OK) }
+
 // Share is the effect as a share of the cycles with the fixed value.
 func (p Point) Share() float64 { return p.Effect / (p.Cycles - p.Effect) }
 
@@ -76,7 +79,7 @@ type Finding struct {
 	Input
 	Outcome Outcome `json:"outcome"`
 	// Within is the largest effect, as a share of the cycles, that the intervals of its points allow.
-	Within float64 `json:"within"`
+	Within float64 `json:"within,omitzero"`
 	// Fastest and Slowest are the points with the least and the greatest effect as a share, indices of Sweep.Points; -1:
 	// none.
 	Fastest int `json:"fastest"`
@@ -86,8 +89,8 @@ type Finding struct {
 // DefaultRounds gives joint intervals of a few tenths of a percent for some 40 values on an idle core.
 const DefaultRounds = 10
 
-// leastRounds is the fewest rounds for Student's interval.
-const leastRounds = 3
+// LeastRounds is the fewest rounds for Student's interval.
+const LeastRounds = 3
 
 // leastEffect is the smallest effect, as a share of the cycles, that is called one. Set-ups that differ in nothing
 // that matters differ by 0.2 % between child runs (docs/method.md, "How the mean is made"), here in each of two means.
@@ -164,7 +167,7 @@ func Farthest(ctx context.Context, p pool.Profiler, b profiler.Block, plan exper
 		if i > 0 && point.Waits != s.Points[i-1].Waits {
 			fixed = i
 		}
-		if off := math.Abs(point.Share()); data[point.Input] && point.Status == string(profiler.OK) && !point.Moved && off > most {
+		if off := math.Abs(point.Share()); data[point.Input] && point.Measured() && !point.Moved && off > most {
 			c, most = Contrast{point.Input, point.Values, point.Set, all[fixed].block(), all[i].block()}, off
 		}
 	}
@@ -364,17 +367,17 @@ func (s *Sweep) conclude(arms []arm, results [][]profiler.Result) {
 		}
 		var cycles, effects []float64
 		for round, r := range of {
-			if r.Status != profiler.OK {
-				p.Status, p.Reason = string(r.Status), r.Reason
+			if r.Status == profiler.OK {
+				cycles = append(cycles, r.Cycles)
+				p.Moved = p.Moved || fixed[0].Addresses != r.Addresses
+			}
+			if bad := cmp.Or(r.Reason, fixed[round].Reason); bad != "" {
+				p.Status, p.Reason = string(profiler.Rejected), bad
 				continue
 			}
-			cycles = append(cycles, r.Cycles)
-			p.Moved = p.Moved || fixed[0].Addresses != r.Addresses
-			if round < len(fixed) && fixed[round].Status == profiler.OK {
-				effects = append(effects, r.Cycles-fixed[round].Cycles)
-			}
+			effects = append(effects, r.Cycles-fixed[round].Cycles)
 		}
-		if len(effects) >= leastRounds {
+		if len(effects) >= LeastRounds {
 			p.Status, p.Reason, p.Cycles = string(profiler.OK), "", stat.Mean(cycles)
 			if !first {
 				p.Effect, p.Low, p.High = experiment.Mean(effects, tests)
@@ -388,7 +391,7 @@ func (s *Sweep) conclude(arms []arm, results [][]profiler.Result) {
 func (s *Sweep) finding(in Input) Finding {
 	f := Finding{Input: in, Outcome: Untried, Fastest: -1, Slowest: -1}
 	for i, p := range s.Points {
-		if p.Input != in.Name || p.Status != string(profiler.OK) {
+		if p.Input != in.Name || !p.Measured() {
 			continue
 		}
 		if f.Fastest < 0 || p.Share() < s.Points[f.Fastest].Share() {

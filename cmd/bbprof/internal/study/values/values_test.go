@@ -142,3 +142,13 @@ func TestOutcomes(t *testing.T) {
 		require.Equal(t, c.name, c.want, strings.Join(got, ", "))
 	}
 }
+
+// TestFixedRejected: without the fixed value there is no effect, and the reason is that value's.
+func TestFixedRejected(t *testing.T) {
+	ok, busy := profiler.Result{Status: profiler.OK, Cycles: 3}, profiler.Result{Status: profiler.Rejected, Reason: verdict.BusyCore}
+	var s Sweep
+	s.conclude(make([]arm, 2), [][]profiler.Result{{ok, busy, busy}, {ok, ok, ok}})
+	for _, p := range s.Points {
+		require.Equal(t, "not measured", Point{Status: string(profiler.Rejected), Reason: verdict.BusyCore}, p)
+	}
+}
