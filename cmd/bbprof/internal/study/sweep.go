@@ -132,11 +132,15 @@ func (s *sweepCmd) run(std cli.Streams) error {
 	r.Not(s.operands && s.factor != "", "-values varies too: vary one factor at a time, not -%s", s.factor)
 	r.Not(s.operands && words != "", "-values varies a block's operands: leave out the program %s", cli.First(s.words))
 	r.Not(s.state != "" && !s.operands, "-state is for -values")
+	r.Not(s.operands && ofProgram != "", "-%s is for a program, and -values varies a block's operands", ofProgram)
 	r.Not(s.operands && len(s.regs) > 0, "-regs is for -data and -distance")
 	r.Not(s.operands && len(s.Plot) > 0, "-plot is for factors that are numbers")
 	if r.Err == nil && s.operands {
 		return s.sweepValues(std)
 	}
+	same := map[string]string{"copies": "unroll", "framecount": "frames"}[s.factor]
+	r.Not(same != "" && s.flags.Has(same), "-%s varies what -%s sets: leave that out", s.factor, same)
+	r.Not(s.flags.Has("window") && s.traced == "", "-window is for -trace")
 	r.Not(s.factor == "", "no factor to vary: give one of -%s", strings.Join(s.flags.In(factorTitle), ", -"))
 	r.Not(varied && ofBlock != "", "-%s is for a block, and -%s varies a program's set-up", ofBlock, s.factor)
 	r.Not(varied && words == "", "no program: write it and its arguments after --")
