@@ -9,6 +9,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/host/selftest"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/unroll"
 )
 
 func selftestLine(outcomes []selftest.Outcome) string {
@@ -26,13 +27,17 @@ func selftestLine(outcomes []selftest.Outcome) string {
 }
 
 // Selftest runs the short selftest on every worker and returns one line, "" if ctx ended it. Other errors would also
-// end the batch.
-func (w Workers) Selftest(ctx context.Context, cpu host.CPU) (line string, failed bool) {
+// end the batch. copies are the batch's, if the user chose them.
+func (w Workers) Selftest(ctx context.Context, cpu host.CPU, copies *unroll.Factors) (line string, failed bool) {
+	var others *unroll.Factors
+	if copies != nil && copies.Short == 0 { // one image alone, of which no time is known
+		others = &selftest.Copies
+	}
 	outcomes := make([][]selftest.Outcome, len(w))
 	errs := make([]error, len(w))
 	var running sync.WaitGroup
 	for i, p := range w {
-		running.Go(func() { outcomes[i], errs[i] = selftest.Run(ctx, p.Profiler, cpu, selftest.Short) })
+		running.Go(func() { outcomes[i], errs[i] = selftest.Run(ctx, p.Profiler, cpu, selftest.Short, others) })
 	}
 	running.Wait()
 	if ctx.Err() != nil {
@@ -49,11 +54,11 @@ func (w Workers) Selftest(ctx context.Context, cpu host.CPU) (line string, faile
 }
 
 // SelftestAtStart warns of a failure but does not stop: the user may know the cause.
-func (w Workers) SelftestAtStart(ctx context.Context, cpu host.CPU, stderr io.Writer, unroll bool) string {
-	line, failed := w.Selftest(ctx, cpu)
+func (w Workers) SelftestAtStart(ctx context.Context, cpu host.CPU, stderr io.Writer, copies *unroll.Factors) string {
+	line, failed := w.Selftest(ctx, cpu, copies)
 	if failed {
 		hint := "bbprof selftest tells more"
-		if unroll {
+		if copies != nil && copies.Short > 0 {
 			hint = "-unroll may be why: so many copies need not fit the op cache"
 		}
 		fmt.Fprintf(stderr, "bbprof: warning: the selftest fails, so results may be wrong too: %s (%s)\n", line, hint)

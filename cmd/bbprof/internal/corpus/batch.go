@@ -26,7 +26,6 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/unroll"
 )
 
 func batchCommand() *cli.Command {
@@ -262,7 +261,7 @@ func (b *batchFlags) measure(std cli.Streams) error {
 	defer workers.Close()
 
 	end := batchEnd{flags: b, in: j.in, std: std, resumable: j.dest.out.File != "" && !j.dest.special}
-	end.atStart = workers.SelftestAtStart(ctx, host.Detect(j.cpus.CPUs()...), std.Err, b.Measuring.Unroll != nil)
+	end.atStart = workers.SelftestAtStart(ctx, host.Detect(j.cpus.CPUs()...), std.Err, b.Measuring.Unroll)
 	clock, _ := workers[0].Clock() // all cores are of one kind, so the clocks are the same
 	j.run.Selftest, j.run.Clock = end.atStart, string(clock)
 	if j.out == nil {
@@ -313,7 +312,7 @@ func (b *batchFlags) controls(c host.CPU) (list []batch.Control, err error) {
 	paper := initial.Paper()
 	setup := profiler.Setup{Init: &paper, Mode: profiler.Unroll, FrontEnd: profiler.OpCache}
 	if b.Measuring.Unroll != nil || b.Measuring.Init == initial.BHive {
-		setup.Unroll = &unroll.Factors{Short: 64, Long: 192}
+		setup.Unroll = &selftest.Copies
 	}
 	for _, k := range known {
 		list = append(list, batch.Control{Name: k.Text, Block: profiler.Block{Code: k.Code, Setup: setup}, Cycles: k.Cycles, Whole: k.Latency})

@@ -108,7 +108,7 @@ func selftestBy(ctx context.Context, opts profiler.Options, cpu host.CPU, scope 
 			clocks.NoPerf = lacks.Missing
 		}
 	}
-	outcomes, err = selftest.Run(ctx, p, cpu, scope)
+	outcomes, err = selftest.Run(ctx, p, cpu, scope, nil)
 	return outcomes, clocks, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/unroll"
 )
 
 // A Control is a block that shows whether a core is idle and its clock right.
@@ -13,6 +14,9 @@ type Control struct {
 	Cycles  float64 // 0: not known to the last digit
 	Latency bool    // so a whole number
 }
+
+// Copies are those of blocks with known times, whatever the user's.
+var Copies = unroll.Factors{Short: 64, Long: 192}
 
 // Controls returns a chain of single cycles, one of multiplies (which other work slows less), independent adds, loads, and
 // nops, which only the front end limits.

@@ -19,6 +19,7 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/unroll"
 )
 
 type Status string
@@ -56,14 +57,14 @@ const (
 	Short Scope = true // four blocks of the table and three relations
 )
 
-// Run measures the blocks with p. On an error (ctx's, a *verdict.HostError, or a failure of bbprof) it returns
+// Run measures the blocks with p, and so many copies of them unless nil. On an error (ctx's, a *verdict.HostError, or a failure of bbprof) it returns
 // the outcomes so far.
-func Run(ctx context.Context, p *profiler.Profiler, cpu host.CPU, scope Scope) ([]Outcome, error) {
+func Run(ctx context.Context, p *profiler.Profiler, cpu host.CPU, scope Scope, copies *unroll.Factors) ([]Outcome, error) {
 	blocks, err := Blocks()
 	if err != nil {
 		return nil, err
 	}
-	return run(ctx, p, AnswersOf(cpu.Microarchitecture), host.Missing, blocks, relations(), scope)
+	return run(ctx, inCopies{p, copies}, AnswersOf(cpu.Microarchitecture), host.Missing, blocks, relations(), scope)
 }
 
 func run(ctx context.Context, p pool.Profiler, core cpu.Name, missing func([]string) []string, blocks []Block, relations []relation, scope Scope) (outcomes []Outcome, err error) {
@@ -94,6 +95,17 @@ func run(ctx context.Context, p pool.Profiler, core cpu.Name, missing func([]str
 		}
 	}
 	return outcomes, nil
+}
+
+// inCopies measures all blocks in so many copies.
+type inCopies struct {
+	pool.Profiler
+	copies *unroll.Factors
+}
+
+func (p inCopies) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
+	b.Setup.Unroll = cmp.Or(p.copies, b.Setup.Unroll)
+	return p.Profiler.Profile(ctx, b)
 }
 
 type runner struct {

@@ -182,3 +182,21 @@ func TestCompareClocks(t *testing.T) {
 		}
 	}
 }
+
+// TestCopies: the selftest's own copies replace those of a profiler that times one image alone, in each of its modes.
+func TestCopies(t *testing.T) {
+	var seen []profiler.Setup
+	p := inCopies{profiles(func(b profiler.Block) profiler.Result {
+		seen = append(seen, b.Setup)
+		return ok(3)
+	}), &Copies}
+	require.Get(run(context.Background(), p, cpu.Zen, hasAll, nil, []relation{asLoop(true, imulRAX)}, Short))(t)
+	want := []profiler.Setup{{Mode: profiler.Unroll, Unroll: &Copies}, {Mode: profiler.Loop, Unroll: &Copies}}
+	require.Equal(t, "set-ups", want, seen)
+}
+
+type profiles func(profiler.Block) profiler.Result
+
+func (p profiles) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
+	return p(b), nil
+}
