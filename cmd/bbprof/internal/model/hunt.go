@@ -299,6 +299,10 @@ func (f *huntResult) text() string {
 	if f.Error > 0 {
 		fmt.Fprintf(&w, "blocks with one of them hold %.1f %% of the corpus' excess error\n", 100*float64(f.Explained))
 	}
+	if f.Unconfirmed > 0 {
+		fmt.Fprintf(&w, "%s left out: a second measurement did not show the error, or there was none beside other work\n",
+			words.Plural(f.Unconfirmed, "smallest block"))
+	}
 	if len(f.Classes) == 0 {
 		return w.String()
 	}

@@ -64,6 +64,13 @@ func TestSelfForwardingIsNoMistake(t *testing.T) {
 	}
 }
 
+// TestHuntUnconfirmed: errors that a second measurement did not show are counted, also where no class is left.
+func TestHuntUnconfirmed(t *testing.T) {
+	r := huntResult{Model: "threes", Threshold: 2, Findings: &hunt.Findings{Surveyed: 57, Wrong: 10, Unconfirmed: 3}}
+	require.Equal(t, "text", "threes: 10 of 57 blocks wrong by more than 200 %; 0 classes\n"+
+		"3 smallest blocks left out: a second measurement did not show the error, or there was none beside other work\n", r.text())
+}
+
 // TestHuntEnds: however a hunt ends, it writes its findings first, then the reports; only the model's errors name it.
 func TestHuntEnds(t *testing.T) {
 	dir, file := t.TempDir(), require.File(t, "file", "")

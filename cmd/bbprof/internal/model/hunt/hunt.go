@@ -121,7 +121,7 @@ type Findings struct {
 	Wrong       int          `json:"blocks_wrong"`
 	PutAside    int          `json:"blocks_put_aside"` // wrong, but containing a known class
 	Shrunk      int          `json:"blocks_shrunk"`
-	Unconfirmed int          `json:"unconfirmed"` // minimal blocks whose error a second measurement does not show
+	Unconfirmed int          `json:"unconfirmed"` // minimal blocks whose error a second measurement does not show, or that have none
 	Trials      int          `json:"trials"`      // blocks tried in all
 	Error       score.Number `json:"-"`
 	Explained   score.Number `json:"explained"` // share of Error in blocks that contain a class
