@@ -40,7 +40,11 @@ func (c checked) tally() string {
 	if len(n) > 0 {
 		text += ": " + strings.Join(words.Frequent(n), ", ")
 	}
-	return fmt.Sprintf("%s; %s the same", text, words.Plural(c.Equal, "function"))
+	text = fmt.Sprintf("%s; %s the same", text, words.Plural(c.Equal, "function"))
+	if unmatched := len(slices.DeleteFunc(slices.Clone(c.Functions), func(f check.Function) bool { return !f.Unmatched })); unmatched > 0 {
+		text += fmt.Sprintf("; of %d without a name none like it is in the other build: check files that are not stripped", unmatched)
+	}
+	return text
 }
 
 // numbers are a change's or function's base, head, difference and interval; empty where they are not known.

@@ -39,8 +39,10 @@ func (c *checkCmd) extract(ctx context.Context, name, profile string) (pieces []
 	var stats extract.Stats
 	codeOf := check.Codes()
 	err = extract.File(ctx, name, options, &stats, func(b *extract.Block) error {
-		if code, ok := codeOf(b.Code); ok {
-			pieces = append(pieces, check.Piece{Code: code, Function: b.Function, Address: b.Addr, Placed: true, Source: b.Source, Depth: int32(b.Depth)})
+		p := check.Piece{Function: b.Function, Nameless: extract.IsAddress(b.Function), Address: b.Addr, Placed: true, Source: b.Source, Depth: int32(b.Depth)}
+		var ok bool
+		if p.Code, ok = codeOf(b.Code); ok && c.selects(p) {
+			pieces = append(pieces, p)
 		}
 		return nil
 	})
@@ -62,6 +64,11 @@ func (c *checkCmd) extract(ctx context.Context, name, profile string) (pieces []
 		err = cli.BadUsage("%s has no count for %s: it must be of a run of that very file", profile, name)
 	}
 	return pieces, programflags.BadInput(err)
+}
+
+// selects reports whether -func names a piece's function. An address is no name: it is another function's in another build.
+func (c *checkCmd) selects(p check.Piece) bool {
+	return c.functions == nil || !p.Nameless && c.functions.MatchString(p.Function)
 }
 
 // readRows reads a file of blocks. Columns function and source_line are as extract writes them.
@@ -90,7 +97,7 @@ func (c *checkCmd) readRows(name string, std cli.Streams) (pieces []check.Piece,
 			continue
 		}
 		p := check.Piece{Code: code, Function: cell(row, "function"), Source: cell(row, "source_line")}
-		if c.functions != nil && !c.functions.MatchString(p.Function) {
+		if p.Nameless = extract.IsAddress(p.Function); !c.selects(p) {
 			continue
 		}
 		if row.At != nil {

@@ -7,6 +7,7 @@ import (
 	"debug/gosym"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -180,6 +181,13 @@ func divide(s *section, claims []claim) (list []function) {
 // name is the function's in source, or its address if the file is stripped.
 func (f *function) name() string {
 	return cmp.Or(printable(demangled(f.symbol)), fmt.Sprintf("%#x", f.lo-f.where.base))
+}
+
+// IsAddress reports whether a Block's Function is the address of one that has no name.
+func IsAddress(function string) bool {
+	digits, ok := strings.CutPrefix(function, "0x")
+	_, err := strconv.ParseUint(digits, 16, 64)
+	return ok && err == nil
 }
 
 func (f *function) bytes() []byte {

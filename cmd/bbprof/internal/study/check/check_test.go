@@ -43,7 +43,7 @@ func build(t *testing.T, text string) (pieces []Piece) {
 		if strings.HasSuffix(address, "^") {
 			address, p.Depth = strings.TrimSuffix(address, "^"), 1
 		}
-		p.Function, p.Placed = function, placed
+		p.Function, p.Placed, p.Nameless = function, placed, strings.HasPrefix(function, "0x")
 		if placed {
 			_, err := fmt.Sscanf(address, "%d", &p.Address)
 			require.NoError(t, err)

@@ -30,6 +30,7 @@ type Piece struct {
 	Rejection *verdict.Rejection `json:"rejection,omitempty"`
 	Depth     int32              `json:"loop_depth"`
 	Placed    bool               `json:"-"` // the address is known
+	Nameless  bool               `json:"-"` // Function is no name but an address, of a stripped file
 }
 
 // executed is how many of its instructions ran, by the profile.
@@ -125,6 +126,8 @@ type Function struct {
 	Changes []Change `json:"changes"`
 	Equal   int      `json:"equal"` // pieces
 	Cost    *Cost    `json:"cost,omitempty"`
+	// Unmatched says that it has no name, and the other build no function that is like it alone.
+	Unmatched bool `json:"unmatched,omitzero"`
 
 	equal []*Piece // of the base
 }
@@ -132,19 +135,19 @@ type Function struct {
 // Match compares two builds. Functions are in the base's order, then those that only the head has. equal is the number
 // of functions that are the same.
 func Match(base, head []Piece) (functions []Function, equal int) {
-	names, a, b := byFunction(base, head)
 	functions = []Function{} // also in JSON
-	for _, name := range names {
-		f := Function{Name: name}
-		if loops(a[name]) != loops(b[name]) {
-			a[name], b[name] = joined(a[name]), joined(b[name])
+	for _, in := range byFunction(base, head) {
+		f := Function{Name: in.name, Unmatched: in.alone(0) || in.alone(1)}
+		a, b := in.pieces[0], in.pieces[1]
+		if loops(a) != loops(b) {
+			a, b = joined(a), joined(b)
 		}
 		for _, of := range []func(*Piece) bool{
 			func(p *Piece) bool { return p.loop },
 			func(p *Piece) bool { return !p.loop && p.Depth > 0 },
 			func(p *Piece) bool { return !p.loop && p.Depth == 0 },
 		} {
-			f.match(pick(a[name], of), pick(b[name], of))
+			f.match(pick(a, of), pick(b, of))
 		}
 		if len(f.Changes) == 0 {
 			equal++
@@ -157,21 +160,6 @@ func Match(base, head []Piece) (functions []Function, equal int) {
 }
 
 func (c *Change) address() uint64 { return slices.Concat(c.Head, c.Base)[0].Address }
-
-func byFunction(base, head []Piece) (names []string, a, b map[string][]*Piece) {
-	a, b = map[string][]*Piece{}, map[string][]*Piece{}
-	for i, side := range [][]Piece{base, head} {
-		of := []map[string][]*Piece{a, b}[i]
-		for k := range side {
-			p := &side[k]
-			if len(a[p.Function])+len(b[p.Function]) == 0 {
-				names = append(names, p.Function)
-			}
-			of[p.Function] = append(of[p.Function], p)
-		}
-	}
-	return names, a, b
-}
 
 func pick(all []*Piece, of func(*Piece) bool) (some []*Piece) {
 	for _, p := range all {
@@ -237,7 +225,7 @@ func (f *Function) same(a, b *Piece) {
 }
 
 // mostAlike is how many pieces of b are tried for one of a that has the content of many: else only the one of its number.
-// A stripped program is one function of a million pieces.
+// A file of blocks that names no functions is one of a million pieces.
 const mostAlike = 32
 
 // common returns a longest common subsequence of two lists by content, as pairs of indices (Hunt and Szymanski, "A fast
