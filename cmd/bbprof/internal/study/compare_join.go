@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
@@ -49,9 +50,13 @@ func readComparisons(name string, stdin io.Reader) (all []*Comparison, err error
 		} else if err != nil {
 			return nil, fmt.Errorf("%s, object %d: %w: it must be the output of bbprof compare -json", name, n, err)
 		}
-		if c.Method != "" && c.DF > 0 {
-			all = append(all, c)
+		if c.Conclusion == nil || c.Method == "" || !(c.DF > 0) {
+			continue
 		}
+		if slices.ContainsFunc(all, func(other *Comparison) bool { return other.key() == c.key() }) {
+			return nil, fmt.Errorf("%s, object %d: it holds %s twice: leave one of them out", name, n, c.key())
+		}
+		all = append(all, c)
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s holds no comparison: it must be the output of bbprof compare -json", name)
@@ -61,6 +66,23 @@ func readComparisons(name string, stdin io.Reader) (all []*Comparison, err error
 
 func (out *Comparison) key() string {
 	return cmp.Or(out.Name, fmt.Sprintf("%s against %s", cmp.Or(out.B.Command, out.B.Hex), cmp.Or(out.A.Command, out.A.Hex)))
+}
+
+// unlike lists where comparisons differ in what they measured and how, as far as their results tell.
+func (out *Comparison) unlike(here *Comparison) (all []string) {
+	if out.Settings != nil && here.Settings != nil {
+		all = resultfile.UnlikeSettings(out.Settings, here.Settings)
+	}
+	if len(all) > 0 {
+		return all // states differ by -set and -init
+	}
+	if a, b := out.A.state(), here.A.state(); a != b {
+		all = append(all, fmt.Sprintf("initial state of a: %s, here %s", a, b))
+	}
+	if a, b := out.B.state(), here.B.state(); a != b {
+		all = append(all, fmt.Sprintf("initial state of b: %s, here %s", a, b))
+	}
+	return all
 }
 
 // known returns the mean difference with its standard error, from the interval.
@@ -87,6 +109,10 @@ func (c *compareCmd) join(std cli.Streams) error {
 	var p []float64
 	for _, out := range here {
 		if other := of[out.key()]; other != nil {
+			if unlike := other.unlike(out); len(unlike) > 0 {
+				return cli.BadUsage("%s and %s do not measure %s alike: %s; measure both with the same flags",
+					c.against, c.results[0], out.key(), strings.Join(unlike, "; "))
+			}
 			t := stat.Difference(other.known(), out.known())
 			all, p = append(all, joinRow{Name: out.key(), Here: out, There: other, Difference: t.Mean, Low: t.Low, High: t.High, P: t.P}), append(p, t.P)
 		}

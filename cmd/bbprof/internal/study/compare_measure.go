@@ -13,6 +13,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
@@ -60,7 +61,7 @@ func (c *compareCmd) blocks(ctx context.Context, p pool.Profiler, rows []input.R
 	}
 	sides, first, err := compare.Blocks(ctx, p, blocks)
 	for i, r := range first {
-		described[i].Init = r.Init.Name
+		described[i].Init, described[i].Set = r.Init.Name, r.Init.Set
 	}
 	if err != nil {
 		return c.conclude(described, nil, nil, err)
@@ -104,26 +105,25 @@ func (c *compareCmd) conclude(sides []sideReport, measured []compare.Measured, d
 	if err != nil && !rejected && !(cli.Stopped(err) && len(measured) > 1) {
 		return nil, err
 	}
-	machine := host.ThisMachine()
 	for i := 1; i < len(sides); i++ {
-		out := &Comparison{Machine: &machine, A: sides[0], B: sides[i], Seed: c.seed, Host: blockflags.Machine(c.measuring.CPUs),
-			Trials: c.trials, Dropped: dropped, Pairs: compare.Pairs(measured, i), unit: "cycles per iteration"}
+		out := c.comparison(sides, i)
+		out.Dropped, out.Pairs = dropped, compare.Pairs(measured, i)
 		if all = append(all, out); rejected {
 			out.Rejection, out.Side = rejection, side.Side
 			continue
 		}
 		out.Incomplete, out.measured = err != nil, measured
+		var conclusion compare.Conclusion
 		var few error
 		if c.link {
-			if out.Conclusion, few = compare.Linked(out.Pairs, c.setups, len(sides)-1); few == nil {
-				out.Pairs = out.Pairs[:out.Layouts]
-			}
+			conclusion, few = compare.Linked(out.Pairs, c.setups, len(sides)-1)
 		} else {
-			out.Conclusion, few = compare.Paired(out.Pairs, len(sides)-1)
+			conclusion, few = compare.Paired(out.Pairs, len(sides)-1)
 		}
 		if few != nil { // interrupted too early, if err is set
 			return nil, cmp.Or(err, few)
 		}
+		out.Conclusion, out.Pairs = &conclusion, out.Pairs[:conclusion.Layouts]
 		out.Ignore(100 * c.minEffect)
 		out.A.Cycles, out.B.Cycles = &out.Conclusion.A, &out.Conclusion.B // Conclusion's own keys a and b are these structures'
 		out.Adjusted = out.P
@@ -135,6 +135,22 @@ func (c *compareCmd) conclude(sides []sideReport, measured []compare.Measured, d
 		err = nil
 	}
 	return all, err
+}
+
+// comparison describes that of a side with the first before it is measured.
+func (c *compareCmd) comparison(sides []sideReport, i int) *Comparison {
+	machine := host.ThisMachine()
+	out := &Comparison{Machine: &machine, A: sides[0], B: sides[i], Seed: c.seed, Host: blockflags.Machine(c.measuring.CPUs), Trials: c.trials,
+		unit: "cycles per iteration"}
+	if out.Settings = resultfile.SettingsOf(c.measuring); sides[0].Command != "" {
+		out.Settings, out.unit = map[string]any{"clean-env": c.programs.CleanEnv, "env": c.env != nil}, "cycles a run"
+		if c.link {
+			out.Settings["lld"], out.Settings["objects"], out.Settings["setups"] = string(c.preset), len(c.objects) > 0, c.setups
+		}
+	} else if c.apart {
+		out.Settings["apart"] = true
+	}
+	return out
 }
 
 // A member is one comparison of programs: command lines that run each side, or with -link, that link it.
@@ -309,7 +325,8 @@ func (c *compareCmd) measurePrograms(ctx context.Context, m member, p placement,
 	programflags.NoteLeft(r, c.out.Notes(std))
 	all, err := c.conclude(p.commands, measured, dropped, err)
 	for _, out := range all {
-		out.Cycles, out.unit = fmt.Sprintf("%s; from %s, to the end; on CPU %d", r.Describe(), from, r.CPU()), "cycles a run"
+		out.Cycles = fmt.Sprintf("%s; from %s, to the end; on CPU %d", r.Describe(), from, r.CPU())
+		out.Settings["stdin"], out.Settings["args"] = programs.Stdin, strings.Join(slices.Concat(m.args, c.args), " ")
 	}
 	return all, err
 }

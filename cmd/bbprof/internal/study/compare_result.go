@@ -24,17 +24,19 @@ import (
 
 // Comparison compares one side with the first.
 type Comparison struct {
-	Name               string        `json:"name,omitempty"` // in a suite
-	A                  sideReport    `json:"a"`
-	B                  sideReport    `json:"b"`
-	Seed               uint64        `json:"seed"`
-	Host               string        `json:"host,omitempty"` // the CPU
-	Machine            *host.Machine `json:"machine,omitempty"`
-	Cycles             string        `json:"cycles_are,omitempty"` // for programs: how they were measured
-	Trials             int           `json:"trials"`
-	compare.Conclusion               // empty if Rejection is set
-	Adjusted           float64       `json:"p_adjusted,omitzero"` // for all comparisons
-	LayoutsForPercent  int           `json:"layouts_for_1_percent,omitzero"`
+	Name    string        `json:"name,omitempty"` // in a suite
+	A       sideReport    `json:"a"`
+	B       sideReport    `json:"b"`
+	Seed    uint64        `json:"seed"`
+	Host    string        `json:"host,omitempty"` // the CPU
+	Machine *host.Machine `json:"machine,omitempty"`
+	Cycles  string        `json:"cycles_are,omitempty"` // for programs: how they were measured
+	Trials  int           `json:"trials"`
+	// Settings are how to measure, by flags' names.
+	Settings            map[string]any `json:"settings,omitempty"`
+	*compare.Conclusion                // nil if Rejection or Failure is set
+	Adjusted            float64        `json:"p_adjusted,omitzero"` // for all comparisons
+	LayoutsForPercent   int            `json:"layouts_for_1_percent,omitzero"`
 
 	Rejection  *verdict.Rejection `json:"rejection,omitempty"`
 	Side       string             `json:"rejected_side,omitempty"`
@@ -54,6 +56,7 @@ type sideReport struct {
 	Instructions int    `json:"instructions,omitzero"`
 	Bytes        int    `json:"bytes,omitzero"`
 	Init         string `json:"init,omitempty"`
+	Set          string `json:"set,omitempty"` // what was changed in that state
 	Line         int    `json:"line,omitzero"` // in its file
 
 	Cycles *compare.Summary `json:"cycles,omitempty"` // over the layouts
@@ -147,7 +150,7 @@ func (r *comparisons) figure(all []*Comparison) plot.Figure {
 	var names []string
 	var pairs [][]compare.Pair
 	for _, out := range all {
-		cs, names, pairs = append(cs, out.Conclusion), append(names, out.Name), append(pairs, out.Pairs)
+		cs, names, pairs = append(cs, *out.Conclusion), append(names, out.Name), append(pairs, out.Pairs)
 	}
 	switch {
 	case r.what == "program":
@@ -253,7 +256,7 @@ func (r *comparisons) common() string {
 	if first.Cycles != "" {
 		w.Line("cycles", "%s", first.Cycles)
 	} else {
-		w.Line("init", "%s, moved with the layout%s", first.A.Init, map[bool]string{true: ", each pointer by itself"}[r.apart])
+		w.Line("init", "%s, moved with the layout%s", first.A.state(), map[bool]string{true: ", each pointer by itself"}[r.apart])
 	}
 	if first.Itself != nil {
 		w.Line("control", "a against itself: %s", first.Itself)
@@ -338,6 +341,14 @@ func (b sideReport) subject() string {
 	return blockflags.BlockSubject(b.Hex)
 }
 
+// state is the initial state of a block.
+func (b sideReport) state() string {
+	if b.Set != "" {
+		return b.Init + " with " + b.Set
+	}
+	return b.Init
+}
+
 func (b sideReport) text() string {
 	if b.Command != "" {
 		return b.Command
@@ -367,7 +378,8 @@ func (r *comparisons) ofSuite(suite []member, placed []placement, measured func(
 		out, err := measured(i)
 		if bad := (*launch.Error)(nil); errors.As(err, &bad) {
 			failed = m.named(err)
-			out, err = []*Comparison{{A: placed[i].commands[0], B: placed[i].commands[1], Failure: err.Error()}}, nil
+			out = []*Comparison{r.comparison(placed[i].commands, 1)}
+			out[0].Failure, err = err.Error(), nil
 		}
 		if out != nil {
 			out[0].Name = m.name

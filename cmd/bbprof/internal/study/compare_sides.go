@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
@@ -111,6 +112,9 @@ func readSuite(file string, stdin io.Reader) (suite []member, err error) {
 			if err != nil {
 				return nil, row.Error(err)
 			}
+		}
+		if slices.ContainsFunc(suite, func(other member) bool { return other.name == m.name }) {
+			return nil, row.Error(fmt.Errorf("another row is named %q: give each a name of its own", m.name))
 		}
 		suite = append(suite, m)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +20,7 @@ import (
 // TestAdjust: among many pairs a small p-value is chance; pairs that were not measured do not count.
 func TestAdjust(t *testing.T) {
 	of := func(p float64) *Comparison {
-		return &Comparison{Conclusion: compare.Conclusion{P: p, Verdict: compare.Slower}}
+		return &Comparison{Conclusion: &compare.Conclusion{P: p, Verdict: compare.Slower}}
 	}
 	rejected := &Comparison{Rejection: &verdict.Rejection{}}
 	all := []*Comparison{of(0.02), rejected, of(0.001), of(0.04)}
@@ -29,9 +31,11 @@ func TestAdjust(t *testing.T) {
 	}
 	var got []adjusted
 	for _, c := range all {
-		got = append(got, adjusted{c.Adjusted, c.Verdict})
+		if c.concluded() {
+			got = append(got, adjusted{c.Adjusted, c.Verdict})
+		}
 	}
-	require.Equal(t, "adjusted", []adjusted{{0.04, compare.Slower}, {}, {0.003, compare.Slower}, {0.04, compare.Slower}}, got)
+	require.Equal(t, "adjusted", []adjusted{{0.04, compare.Slower}, {0.003, compare.Slower}, {0.04, compare.Slower}}, got)
 	all = append(all, of(0.9))
 	all[2].P = 0.02
 	adjust(all)
@@ -72,7 +76,7 @@ func TestSuiteEnds(t *testing.T) {
 	suite := []member{{name: "w"}, {name: "x"}, {name: "y"}, {name: "z"}}
 	gone := &verdict.HostError{Missing: "an idle CPU"}
 	bad := &launch.Error{Err: errors.New("exit status 1")}
-	var r comparisons
+	r := comparisons{compareCmd: &compareCmd{}}
 	failed := r.ofSuite(suite, slices.Repeat([]placement{{commands: make([]sideReport, 2)}}, len(suite)), func(i int) ([]*Comparison, error) {
 		switch i {
 		case 1:
@@ -80,12 +84,16 @@ func TestSuiteEnds(t *testing.T) {
 		case 3:
 			return nil, gone
 		}
-		return []*Comparison{{Conclusion: compare.Conclusion{P: 0.04, Verdict: compare.Slower},
+		return []*Comparison{{Conclusion: &compare.Conclusion{P: 0.04, Verdict: compare.Slower},
 			Pairs: []compare.Pair{{A: []float64{1}, B: []float64{2}}}}}, nil
 	})
 	var got []string
 	for _, out := range r.all {
-		got = append(got, fmt.Sprint(out.Name, " ", out.Verdict, out.Failure))
+		line := out.Name + " " + out.Failure
+		if out.concluded() {
+			line += string(out.Verdict)
+		}
+		got = append(got, line)
 	}
 	want := []string{"w no difference", "x " + bad.Error(), "y no difference"}
 	require.Equal(t, "rows", want, got)
@@ -103,9 +111,10 @@ func TestReadSuite(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                     "-: it is empty",
-		"name,a,b\nx,true,\n":  "-: row 1: column b is empty: write a command line",
-		"name,a,b\nx, ,true\n": "-: row 1: column a is empty",
+		"":                                     "-: it is empty",
+		"name,a,b\nx,true,\n":                  "-: row 1: column b is empty: write a command line",
+		"name,a,b\nx, ,true\n":                 "-: row 1: column a is empty",
+		"name,a,b\nx,true,true\nx,true,true\n": `-: row 2: another row is named "x"`,
 	} {
 		if _, err := readSuite("-", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -113,10 +122,39 @@ func TestReadSuite(t *testing.T) {
 	}
 }
 
+// TestJoinedAlike: results are joined only of what was measured alike, and no name stands for two comparisons.
+func TestJoinedAlike(t *testing.T) {
+	dir := t.TempDir()
+	result := func(name, set, more string) string {
+		file := filepath.Join(dir, name)
+		line := fmt.Sprintf(`{"settings":{"mode":"loop","set":%q},"a":{"hex":"90","init":"paper"},"b":{"hex":"9090","init":"paper"%s},"method":"t","degrees_of_freedom":3,"ci_high_percent":1}`, set, more)
+		require.NoError(t, os.WriteFile(file, []byte(line+"\n"), 0o600))
+		return file
+	}
+	here := result("here", "rax=1", "")
+	twice := filepath.Join(dir, "twice")
+	one, err := os.ReadFile(here)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(twice, slices.Repeat(one, 2), 0o600))
+	for there, want := range map[string]string{
+		result("same", "rax=1", ""):                "",
+		result("set", "rax=2", ""):                 `setting set: "rax=2", here "rax=1"`,
+		result("state", "rax=1", `,"set":"rcx=1"`): "initial state of b: paper with rcx=1, here paper",
+		twice: "object 2: it holds 9090 against 90 twice",
+	} {
+		var out strings.Builder
+		c := compareCmd{against: there, results: []string{here}}
+		err := c.join(cli.Streams{Out: &out, Err: io.Discard})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", there, err, want)
+		}
+	}
+}
+
 // TestJoinedScatter: two results of the same layouts are drawn as a point for each, with the best of both machines marked.
 func TestJoinedScatter(t *testing.T) {
 	result := func(speedups ...float64) *Comparison {
-		out := &Comparison{}
+		out := &Comparison{Conclusion: &compare.Conclusion{}}
 		for i, s := range speedups {
 			out.Pairs = append(out.Pairs, compare.Pair{Layout: compare.Layout{Number: i + 1, Stack: 16}, A: []float64{s}, B: []float64{1}})
 		}

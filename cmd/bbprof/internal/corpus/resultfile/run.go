@@ -151,15 +151,21 @@ func (r Run) Difference(here Run) (d Difference) {
 	if r.Version != here.Version {
 		d.Told = append(d.Told, differs("version", r.Version, here.Version))
 	}
+	d.Unlike = append(d.Unlike, UnlikeSettings(r.Settings, here.Settings)...)
+	return d
+}
+
+// UnlikeSettings lists where settings differ, as Difference does.
+func UnlikeSettings(there, here map[string]any) (all []string) {
 	names := map[string]any{}
-	maps.Copy(names, here.Settings)
-	maps.Copy(names, r.Settings)
+	maps.Copy(names, here)
+	maps.Copy(names, there)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if a, b := r.Settings[name], here.Settings[name]; !reflect.DeepEqual(a, b) {
-			d.Unlike = append(d.Unlike, differs("setting "+name, a, b))
+		if a, b := there[name], here[name]; !reflect.DeepEqual(a, b) {
+			all = append(all, differs("setting "+name, a, b))
 		}
 	}
-	return d
+	return all
 }
 
 // differenceOfIDs is Difference for a run of which only the ID is known.
