@@ -61,7 +61,7 @@ func numbers(t check.Times, compared bool) (cells [4]string) {
 }
 
 func compared(c check.Change) bool {
-	return c.Verdict != check.Unknown && c.Verdict != check.Listed && c.Verdict != ""
+	return c.Interval != nil && c.Verdict != check.Unknown && c.Verdict != check.Listed
 }
 
 // why is what to know of a change beside its numbers.

@@ -17,7 +17,7 @@ func sure() checked {
 		return check.Function{Name: name, Changes: []check.Change{{What: check.Changed,
 			Base:    []*check.Piece{{Code: base, Source: "a.c:3"}},
 			Head:    []*check.Piece{{Code: changed, Source: "a.c:7"}},
-			Outcome: check.Outcome{Verdict: v, Times: check.Times{Base: 1, Head: head, Difference: 100 * (head - 1), Low: 100*head - 101, High: 100*head - 99}},
+			Outcome: check.Outcome{Verdict: v, Times: check.Times{Base: 1, Head: head, Interval: &check.Interval{Difference: 100 * (head - 1), Low: 100*head - 101, High: 100*head - 99}}},
 		}}}
 	}
 	return checked{Threshold: 0.03, Functions: []check.Function{

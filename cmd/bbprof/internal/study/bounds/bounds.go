@@ -7,6 +7,7 @@ package bounds
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -72,6 +73,19 @@ type Slack struct {
 	Room     float64 `json:"room"`
 	Share    float64 `json:"free_share"`
 	Untested string  `json:"untested,omitempty"`
+}
+
+// MarshalJSON leaves out the numbers of a class that could not be tested.
+func (s Slack) MarshalJSON() ([]byte, error) {
+	if s.Untested != "" {
+		return json.Marshal(struct {
+			Class    string `json:"class"`
+			Probe    string `json:"probe"`
+			Untested string `json:"untested"`
+		}{s.Class, s.Probe, s.Untested})
+	}
+	type tested Slack
+	return json.Marshal(tested(s))
 }
 
 // saturated is the share of a class's time below which nothing counts as free: at least the difference between two runs

@@ -2,6 +2,7 @@ package bounds
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -214,6 +215,18 @@ func count(texts []string, mnemonic string) (n float64) {
 		}
 	}
 	return n
+}
+
+// TestUntestedJSON: a class that could not be tested has no numbers.
+func TestUntestedJSON(t *testing.T) {
+	for want, s := range map[string]Slack{
+		`{"class":"nop","probe":"nop","untested":"why"}`:                                             {Class: "nop", Probe: "nop", FreeLow: 1, Untested: "why"},
+		`{"class":"nop","probe":"nop","free_low":0,"free_high":1,"slope":0,"room":0,"free_share":0}`: {Class: "nop", Probe: "nop", FreeHigh: 1},
+	} {
+		got, err := json.Marshal([]Slack{s})
+		require.NoError(t, err)
+		require.Equal(t, "JSON", "["+want+"]", string(got))
+	}
 }
 
 // TestSlackInTheWay: probes that only delay the block's own work do not fill a class; two equal chains are named.

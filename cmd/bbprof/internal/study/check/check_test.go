@@ -172,6 +172,9 @@ func TestVerdicts(t *testing.T) {
 	} {
 		functions := run(t, &c.m, c.base, c.head, Options{})
 		require.Equal(t, c.name, c.want, functions[0].Verdict(0.03))
+		for _, x := range functions[0].Changes { // a number of nothing would be written as 0
+			require.Equal(t, c.name+": has a difference", len(x.Base) > 0 && len(x.Head) > 0 && x.Verdict != Unknown, x.Interval != nil)
+		}
 	}
 }
 

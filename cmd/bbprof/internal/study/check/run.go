@@ -35,7 +35,7 @@ const (
 // Outcome is a change's result. Base and Head are core cycles, summed over its pieces, of the head per iteration of the
 // base; differences are percentages of the base, with an interval that holds jointly for all changes in 95 % of cases.
 type Outcome struct {
-	Verdict Verdict `json:"verdict"`
+	Verdict Verdict `json:"verdict,omitempty"` // none before the change is measured
 	Times
 	Layouts int `json:"layouts,omitzero"`
 	// Standing is the difference of a loop that is slower only where the builds have it.
@@ -48,8 +48,13 @@ type Outcome struct {
 
 // Times are cycles of both builds, and by how many percent those of the head are more.
 type Times struct {
-	Base       float64 `json:"base_cycles,omitzero"`
-	Head       float64 `json:"head_cycles,omitzero"`
+	Base float64 `json:"base_cycles,omitzero"`
+	Head float64 `json:"head_cycles,omitzero"`
+	*Interval
+}
+
+// Interval is a difference with its interval, nil where only one build has been measured, or none.
+type Interval struct {
 	Difference float64 `json:"difference_percent"`
 	Low        float64 `json:"ci_low_percent"`
 	High       float64 `json:"ci_high_percent"`
@@ -241,7 +246,7 @@ func (o Options) inLayouts(ctx context.Context, p pool.Profiler, c *Change, test
 	if err != nil {
 		return err
 	}
-	c.Difference, c.Low, c.High = found.Mean, found.Low, found.High
+	c.Interval = &Interval{found.Mean, found.Low, found.High}
 	c.Verdict = o.judge(c.Low, c.High)
 	return nil
 }
@@ -302,7 +307,7 @@ func (o Options) moved(ctx context.Context, p pool.Profiler, c *Change, tests in
 		return err
 	}
 	c.Samples, c.Times.Base, c.Times.Head = samples, stat.Mean(samples.Base), stat.Mean(samples.Head)
-	c.Difference, c.Low, c.High = t.Mean, t.Low, t.High
+	c.Interval = &Interval{t.Mean, t.Low, t.High}
 	if c.Verdict = o.judge(t.Low, t.High); c.Verdict == Slower || c.Verdict == Faster {
 		c.Verdict = Layout
 	}
@@ -406,8 +411,10 @@ func (o Options) cost(ctx context.Context, p pool.Profiler, f *Function) error {
 			head += count * h.Cycles / cmp.Or(c.Per, 1)
 		}
 		cost.Base, cost.Head = cost.Base+base, cost.Head+head
-		if half := (c.High - c.Low) / 2 / 100 * base; !math.IsInf(half, 0) {
-			varies = math.Hypot(varies, half)
+		if c.Interval != nil {
+			if half := (c.High - c.Low) / 2 / 100 * base; !math.IsInf(half, 0) {
+				varies = math.Hypot(varies, half)
+			}
 		}
 		if most == 0 && c.What == Changed {
 			c.Verdict = Uncalled
@@ -416,8 +423,8 @@ func (o Options) cost(ctx context.Context, p pool.Profiler, f *Function) error {
 	if cost.Base == 0 {
 		return nil
 	}
-	cost.Difference = 100 * (cost.Head/cost.Base - 1)
-	cost.Low, cost.High = cost.Difference-100*varies/cost.Base, cost.Difference+100*varies/cost.Base
+	difference, half := 100*(cost.Head/cost.Base-1), 100*varies/cost.Base
+	cost.Interval = &Interval{difference, difference - half, difference + half}
 	cost.Missing = missing / executed
 	f.Cost = &cost
 	return nil
