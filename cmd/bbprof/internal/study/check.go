@@ -56,7 +56,7 @@ bbprof check -format markdown -summary "$GITHUB_STEP_SUMMARY" base.o head.o
 			cli.Choice(f, &c.failOn, failOns, "fail-on", "WHAT", "exit with 1 if a function is slower; any: or faster, unclear, or slower by its layout; none: never").Fallback = string(failOnSlower)
 			names := slices.Sorted(maps.Keys(formats))
 			cli.Choice(f, &c.format, names, "format", "F", "write for other tools: "+strings.Join(names, ", ")).Fallback = formatText
-			f.Text(&c.summary, "summary", "FILE", "also append the report in Markdown to FILE, such as $GITHUB_STEP_SUMMARY; nothing if that is empty")
+			cli.Parsed(f, &c.summary, appendable, "summary", "FILE", "also append the report in Markdown to FILE, such as $GITHUB_STEP_SUMMARY; nothing if that is empty")
 			f.Repeats(&c.layouts, 4, "layouts", "layouts to measure in")
 			f.Seed(&c.seed, "makes other layouts; the same seed makes the same")
 			c.out.AddFile(f)
@@ -169,16 +169,25 @@ func (c *checkCmd) measure(ctx context.Context, std cli.Streams, functions []che
 }
 
 func (c *checkCmd) write(std cli.Streams, found checked) error {
-	if c.summary != "" {
-		var text bytes.Buffer
-		if err := markdown(&text, found); err != nil {
-			return err
-		}
-		if err := appendTo(c.summary, text.Bytes()); err != nil {
-			return cli.Usage(err)
-		}
+	if err := c.out.Stream(std, func(w io.Writer) error { return formats[c.format](w, found) }); err != nil || c.summary == "" {
+		return err
 	}
-	return c.out.Stream(std, func(w io.Writer) error { return formats[c.format](w, found) })
+	var text bytes.Buffer
+	if err := markdown(&text, found); err != nil {
+		return err
+	}
+	if err := appendTo(c.summary, text.Bytes()); err != nil {
+		return fmt.Errorf("writing the summary: %w", err)
+	}
+	return nil
+}
+
+// appendable returns the name of a file that can be appended to, as far as can be told before time is spent on measuring.
+func appendable(name string) (string, error) {
+	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+		return name, appendTo(name, nil)
+	}
+	return name, cli.Replaceable(name)
 }
 
 func appendTo(name string, text []byte) error {
