@@ -11,6 +11,8 @@ import (
 	"strings"
 )
 
+const callgrindRun = "valgrind --tool=callgrind --dump-instr=yes"
+
 // ReadCallgrind adds up files from valgrind --tool=callgrind --dump-instr=yes, one for each process of a run.
 //
 // The format (valgrind manual, "Callgrind Format Specification"): a line "ob=(1) PATH" names the object of the
@@ -37,7 +39,7 @@ func readEvents(events []string, files ...string) (profiles []*Profile, err erro
 	counts := map[string][]map[uint64]uint64{}
 	for _, name := range files {
 		r := newCallgrindReader(events, counts)
-		if err := eachLine(name, "-callgrind takes what valgrind --tool=callgrind --dump-instr=yes writes", r.take); err != nil {
+		if err := eachLine(name, "write it by "+callgrindRun, r.take); err != nil {
 			return nil, err
 		}
 	}

@@ -121,7 +121,7 @@ func open(name string) (*os.File, error) {
 	case info.IsDir():
 		err = &InputError{Subject: name, Problem: "a directory", Remedy: "name a file"}
 	case !info.Mode().IsRegular():
-		err = &InputError{Subject: name, Problem: "not a regular file", Remedy: "copy it to one: ELF files are read out of order"}
+		err = &InputError{Subject: name, Problem: "not a regular file", Remedy: "copy it to one: it is read out of order"}
 	}
 	if err != nil {
 		f.Close()

@@ -159,6 +159,10 @@ a b 8/8 2.0: 1000 cycles:u:
 			t.Errorf("%q: no error", bad)
 		}
 	}
+	_, err := ReadProfile(require.File(t, "neither", "text\n"))
+	if want := "; write it by valgrind --tool=callgrind --dump-instr=yes or perf script --show-mmap-events"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a profile of neither tool: %v, want %q", err, want)
+	}
 }
 
 func TestLabel(t *testing.T) {

@@ -11,7 +11,10 @@ import (
 	"strings"
 )
 
-const perfRemedy = "-perf takes what perf script --show-mmap-events writes, with -F +brstack where branches were sampled"
+const (
+	perfScript = "perf script --show-mmap-events, with -F +brstack where branches were sampled"
+	perfRemedy = "write it by " + perfScript
+)
 
 // ReadPerf reads the text of perf script --show-mmap-events: mappings of files, and samples.
 //

@@ -43,7 +43,11 @@ func ReadProfile(name string) (*Profile, error) {
 	if start := starts(f, 1<<12); strings.Contains(start, "events: ") || strings.HasPrefix(start, "# callgrind") {
 		return ReadCallgrind(name)
 	}
-	return ReadPerf(name)
+	p, err := ReadPerf(name)
+	if bad := (*InputError)(nil); errors.As(err, &bad) && bad.Remedy == perfRemedy {
+		bad.Remedy = "write it by " + callgrindRun + " or " + perfScript
+	}
+	return p, err
 }
 
 func total(c counts) uint64 { return c.between(0, ^uint64(0)) }
