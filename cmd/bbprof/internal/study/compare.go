@@ -121,7 +121,7 @@ func (c *compareCmd) run(std cli.Streams) error {
 		return c.join(std)
 	}
 	if c.suite != "" {
-		suite, err := readSuite(c.suite, std.In)
+		suite, err := c.readSuite(std.In)
 		if err != nil {
 			return cli.Usage(err)
 		}

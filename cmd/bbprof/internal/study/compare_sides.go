@@ -92,8 +92,8 @@ func parseSide(text string) (s side, err error) {
 }
 
 // readSuite reads a file with the columns name, a and b, and optionally args and stdin.
-func readSuite(file string, stdin io.Reader) (suite []member, err error) {
-	in, err := resultfile.OpenRows(file, stdin, "name", "a", "b")
+func (c *compareCmd) readSuite(stdin io.Reader) (suite []member, err error) {
+	in, err := resultfile.OpenRows(c.suite, stdin, "name", "a", "b")
 	if errors.As(err, new(*fs.PathError)) {
 		return nil, err
 	} else if err != nil {
@@ -112,6 +112,9 @@ func readSuite(file string, stdin io.Reader) (suite []member, err error) {
 			if err != nil {
 				return nil, row.Error(err)
 			}
+		}
+		if len(m.args) > 0 && !c.link {
+			return nil, row.Error(errors.New("column args is for programs that -link links: without it, a program's arguments are part of a and b"))
 		}
 		if slices.ContainsFunc(suite, func(other member) bool { return other.name == m.name }) {
 			return nil, row.Error(fmt.Errorf("another row is named %q: give each a name of its own", m.name))

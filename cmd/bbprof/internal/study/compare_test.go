@@ -105,7 +105,7 @@ func TestSuiteEnds(t *testing.T) {
 // TestReadSuite: a byte-order mark is not part of the first column's name; an error about an empty side names it.
 func TestReadSuite(t *testing.T) {
 	for _, text := range []string{"\ufeffname,a,b\r\nx,true,false\r\n", "\ufeff\"name\",a,b\nx,true,false\n", "name,a,b\nx,true,false\n"} {
-		suite, err := readSuite("-", strings.NewReader(text))
+		suite, err := (&compareCmd{suite: "-"}).readSuite(strings.NewReader(text))
 		if err != nil || len(suite) != 1 || suite[0].name != "x" || suite[0].sides[1][0] != "false" {
 			t.Errorf("%q: %v, %v", text, suite, err)
 		}
@@ -115,8 +115,9 @@ func TestReadSuite(t *testing.T) {
 		"name,a,b\nx,true,\n":                  "-: row 1: column b is empty: write a command line",
 		"name,a,b\nx, ,true\n":                 "-: row 1: column a is empty",
 		"name,a,b\nx,true,true\nx,true,true\n": `-: row 2: another row is named "x"`,
+		"name,a,b,args\nx,true,true,y\n":       "-: row 1: column args is for programs that -link links",
 	} {
-		if _, err := readSuite("-", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := (&compareCmd{suite: "-"}).readSuite(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
