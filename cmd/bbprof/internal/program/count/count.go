@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
@@ -50,6 +51,7 @@ type Options struct {
 	// CopyAfter is after how many steps of a call copies of its code run, default 10,000, which take a quarter of a second or less.
 	CopyAfter int
 	JIT       bool // a JIT compiler makes the function, and lists it in a launch.PerfMap
+	Whole     bool // a call in which a signal ends the program is an error: its count says nothing of the function
 	// Stepped receives the number of instructions stepped through in all calls now and then; may be nil.
 	Stepped func(instructions int)
 	Kernel  pmu.Kernel // default pmu.Linux
@@ -72,6 +74,26 @@ type Result struct {
 	Instructions uint64   `json:"instructions"`
 	Again        bool     `json:"called_again,omitzero"` // after these calls
 	Notes        []string `json:"notes,omitempty"`       // remarks for the reader
+}
+
+// Remarks are the notes, and how calls ended that did not return.
+func (r Result) Remarks() []string {
+	left, open := 0, 0
+	for _, c := range r.Calls {
+		if c.Left {
+			left++
+		} else if !c.Returned {
+			open++
+		}
+	}
+	all := slices.Clone(r.Notes)
+	if left > 0 {
+		all = append(all, words.Plural(left, "call")+" left by a jump to a caller, and counted until then")
+	}
+	if open > 0 {
+		all = append(all, "the program ended in the call")
+	}
+	return all
 }
 
 // Function runs a program and counts a function's calls. A *launch.Error blames the program or the function, a
@@ -172,6 +194,9 @@ func countOnce(ctx context.Context, c launch.Command, f launch.Function, o Optio
 			"it was killed after %v, with %s of %s counted", o.Timeout, words.Plural(s.whole(), "call"), f.Name)
 	case err != nil:
 		return s, err
+	case o.Whole && s.end != nil && s.end.Signal != 0 && s.whole() < len(s.calls):
+		return s, launch.Errorf(strings.Join(append([]string{c.Name}, c.Args...), " "), "mend the program, or give it other arguments",
+			"a call of %s did not return: %v", f.Name, s.end)
 	case s.await != nil && len(s.entries)+len(s.calls)+s.passed == 0:
 		return s, launch.Errorf(c.Name, "ldd lists the libraries that it begins with, nm -D their functions",
 			"it loaded no shared library %s with a function %s: %v", f.Library, f.Name, s.end)
