@@ -33,9 +33,9 @@ libz.so.1:crc32. The program runs with your rights and unconfined: bbprof does n
 files from it. All processes that it starts are ended with it.
 
 -grow counts with two sets of arguments, which replace {} or are all arguments, and demands that the
-count of -b is at most -max-ratio times that of -a. -matrix compiles FILE with each compiler at each of -levels,
-counts with each of -sizes, and fits the order of growth; -expect compares with a file that -update
-writes.
+count of -b is at most -max-ratio times that of -a. -matrix compiles FILE with each compiler at each
+of -levels, counts with each of -sizes, and fits the order of growth; -expect compares with a file
+that -update writes.
 `,
 		Notes: "docs/counting.md says exactly what is counted.\n",
 		Examples: `bbprof count -grow -func product -a 10 -b 1000 -- ./sums {}
