@@ -56,7 +56,7 @@ func (in *Inst) Dataflow() (reads, writes Values) {
 	return reads, writes
 }
 
-// registers is Dataflow without flags and without an eye for idioms.
+// registers is Dataflow without flags, and with the sources of idioms.
 func (d *rawInst) registers() (reads, writes Values) {
 	f := d.form
 	reads, writes = d.implicit()

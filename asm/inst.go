@@ -115,8 +115,8 @@ func (in *Inst) RIPOperand(at uint64) uint64 {
 	return at + uint64(len(in.Bytes)) + uint64(int32(binary.LittleEndian.Uint32(in.Bytes[in.RIPDisp:])))
 }
 
-// MovedBy is the instruction in a place that many bytes further on, with its rip-relative operand, if it has one, where it was; ok is false
-// if that is out of reach.
+// MovedBy is the instruction for an address that many bytes higher. A rip-relative operand keeps its address; ok is false if that is out of
+// reach.
 func (in *Inst) MovedBy(by int64) (code []byte, ok bool) {
 	if in.RIPDisp == 0 || by == 0 {
 		return in.Bytes, true

@@ -52,7 +52,11 @@ func RefuseBut(insts []Inst, but []int) *verdict.Rejection {
 		if r.reason == "" || slices.Contains(but, i) {
 			continue
 		}
-		return &verdict.Rejection{Reason: r.reason, Detail: in.Mnemonic + " " + r.why, Inst: in.Verdict(i)}
+		why := r.why
+		if b, ok := TrailingBranch(insts[:i+1]); ok && b.Target >= 0 && b.Target <= int64(insts[len(insts)-1].Offset) {
+			why = "branches within the block: bbprof extract cuts such code into blocks, and with -loops takes loops"
+		}
+		return &verdict.Rejection{Reason: r.reason, Detail: in.Mnemonic + " " + why, Inst: in.Verdict(i)}
 	}
 	if i := storesX87Pointer(insts); i >= 0 {
 		return &verdict.Rejection{

@@ -20,9 +20,9 @@ var x87Effect = map[string]int{
 // x87Registers is the depth of the stack.
 const x87Registers = 8
 
-// X87Stack follows the x87 stack through a block. needs is how many registers must be filled before it, for no
-// instruction to find an empty or a full one where it must not; net is by how many the block leaves the stack deeper.
-// steady is false when copies in a row run out of registers, or overflow them, however many are filled before.
+// X87Stack follows the x87 stack through a block. needs is how many registers must be filled before it, so that no
+// instruction reads an empty register or pushes onto a full one; net is by how many the block leaves the stack deeper.
+// steady is false if copies in a row run out of registers, or overflow them, however many are filled before.
 func X87Stack(insts []Inst) (needs, net int, steady bool) {
 	sets := false
 	for i := range insts {

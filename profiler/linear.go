@@ -58,7 +58,7 @@ func (s *session) ensureLinear(j job, r measurement) (measurement, error) {
 }
 
 // compareHalves compares the throughput up to the midpoint with that up to the longer image, at the same
-// dispatch offsets. Layouts may cause as much difference as they have themselves.
+// rename phases. Layouts may cause as much difference as they have themselves.
 func compareHalves(t timing.Timed, windows []timing.Window, midpoint, full unroll.Factors) error {
 	partial := stat.Median(timing.PerIteration(windows))
 	whole, spread := t.AtOffsetsOf(windows)

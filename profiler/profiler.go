@@ -38,7 +38,8 @@ import (
 // ErrClosed is the error of a Profiler's methods after Close.
 var ErrClosed = errors.New("the profiler is closed")
 
-// Block is machine code without control flow.
+// Block is the machine code of a basic block, which may end with a direct branch, and its set-up. With Options.Inner it may also branch to
+// its own later instructions; from a captured state it may be a whole loop.
 type Block struct {
 	Code  []byte
 	Setup Setup

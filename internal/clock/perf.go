@@ -44,8 +44,8 @@ type Checked struct{ Add, Multiply, MultiplyByTSC float64 }
 // both agree with the TSC.
 func CheckCycles(counted, ticks Chained) (c Checked, ok bool) {
 	c.Add = stat.MidMean(ticksPerAdd(counted.Adds)).Value
-	c.Multiply, ok = CheckMultiply(counted.Multiplies, 1)
-	c.MultiplyByTSC, _ = CheckMultiply(ticks.Multiplies, stat.MidMean(ticksPerAdd(ticks.Adds)).Value)
+	c.Multiply, ok = checkMultiply(counted.Multiplies, 1)
+	c.MultiplyByTSC, _ = checkMultiply(ticks.Multiplies, stat.MidMean(ticksPerAdd(ticks.Adds)).Value)
 	return c, ok && math.Abs(c.Add-1) <= cyclesTolerance && math.Abs(c.Multiply-c.MultiplyByTSC) <= cyclesTolerance*c.MultiplyByTSC
 }
 

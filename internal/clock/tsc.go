@@ -86,8 +86,8 @@ const LeastMultiply = 3
 // multiplyTolerance bounds the ratio's relative distance from an integer.
 const multiplyTolerance = 0.01
 
-// CheckMultiply returns the latency of imul in cycles by the calibrated clock, and whether it is Whole.
-func CheckMultiply(d [][]float64, rate float64) (latency float64, ok bool) {
+// checkMultiply returns the latency of imul in cycles by the calibrated clock, and whether it is Whole.
+func checkMultiply(d [][]float64, rate float64) (latency float64, ok bool) {
 	latency = stat.MidMean(ticksPerAdd(d)).Value / rate
 	return latency, Whole(latency)
 }

@@ -135,16 +135,16 @@ func TestCheckMultiply(t *testing.T) {
 		{2, false}, {1.98, false}, {1, false}, {1.5, false}, {0, false}, {-3, false}, // no multiplier is that fast
 		{2.5, false}, {3.5, false},
 	} {
-		got, ok := CheckMultiply(taking(c.latency*0.5), 0.5)
+		got, ok := checkMultiply(taking(c.latency*0.5), 0.5)
 		if ok != c.ok || math.Abs(got-c.latency) > 1e-9 {
 			t.Errorf("latency %g: %g, %v", c.latency, got, ok)
 		}
 	}
 	for _, rate := range []float64{0, math.NaN(), 0.5} {
-		if _, ok := CheckMultiply([][]float64{{}, {}}, rate); ok {
+		if _, ok := checkMultiply([][]float64{{}, {}}, rate); ok {
 			t.Errorf("no data pass at a rate of %g", rate)
 		}
-		if _, ok := CheckMultiply([][]float64{{0, 0, 0, 0}, {1, 1, 1, 1}}, rate); ok {
+		if _, ok := checkMultiply([][]float64{{0, 0, 0, 0}, {1, 1, 1, 1}}, rate); ok {
 			t.Errorf("a rate of %g passes", rate)
 		}
 	}

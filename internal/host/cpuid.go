@@ -58,9 +58,9 @@ func caches(id CPUID, leaf uint32) (all []Cache) {
 	return all
 }
 
-// Hypervisor names the hypervisor, "" if none shows. Only hypervisors set CPUID leaf 1, ECX bit 31; they
+// hypervisor names the hypervisor, "" if none shows. Only hypervisors set CPUID leaf 1, ECX bit 31; they
 // sign in leaf 4000_0000H.
-func Hypervisor(id CPUID) string {
+func hypervisor(id CPUID) string {
 	if _, _, ecx, _ := id(1, 0); ecx>>31 == 0 {
 		return ""
 	}
@@ -74,7 +74,7 @@ func Hypervisor(id CPUID) string {
 		"VBoxVBoxVBox": "VirtualBox",
 		"bhyve bhyve ": "bhyve",
 		"ACRNACRNACRN": "ACRN",
-		signatureTCG:   Emulator,
+		signatureTCG:   emulator,
 	}
 	switch name, ok := names[s]; {
 	case ok:
@@ -85,7 +85,7 @@ func Hypervisor(id CPUID) string {
 	return s
 }
 
-const Emulator = "QEMU without KVM"
+const emulator = "QEMU without KVM"
 
 const signatureTCG = "TCGTCGTCGTCG"
 
@@ -97,7 +97,7 @@ func CanTime(id CPUID) error {
 		return nil
 	}
 	return &verdict.HostError{
-		Missing: "this machine is emulated in software (" + Emulator + "), so times are the emulator's and not a CPU's",
+		Missing: "this machine is emulated in software (" + emulator + "), so times are the emulator's and not a CPU's",
 		Remedy:  "give the virtual machine the CPU itself (QEMU: -accel kvm -cpu host); bbprof count, which times nothing, does without",
 	}
 }

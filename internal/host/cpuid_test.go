@@ -71,12 +71,12 @@ func TestHypervisor(t *testing.T) {
 		{"bare metal, whatever that leaf repeats", signed(bit-1, 7, 7, 7), "", false},
 		{"KVMKVMKVM", signed(bit, 0x4b4d564b, 0x564b4d56, 0x0000004d), "KVM", false},
 		{"Microsoft Hv", signed(bit, 0x7263694d, 0x666f736f, 0x76482074), "Hyper-V", false},
-		{"TCGTCGTCGTCG", signed(bit, 0x54474354, 0x43544743, 0x47435447), Emulator, true},
+		{"TCGTCGTCGTCG", signed(bit, 0x54474354, 0x43544743, 0x47435447), emulator, true},
 		{"the same, without the bit", signed(0, 0x54474354, 0x43544743, 0x47435447), "", true},
 		{"one that nobody knows", signed(bit, 0x41414141, 0x42424242, 0x43434343), "AAAABBBBCCCC", false},
 		{"no signature", signed(bit, 0, 0, 0), "an unnamed hypervisor", false},
 	} {
-		require.Equal(t, c.name, c.want, Hypervisor(c.id))
+		require.Equal(t, c.name, c.want, hypervisor(c.id))
 		lacks, ok := errors.AsType[*verdict.HostError](CanTime(c.id))
 		if ok != c.emulated || ok && !(strings.Contains(lacks.Missing, "emulated in software") && strings.Contains(lacks.Remedy, "-accel kvm")) {
 			t.Errorf("%s: %v", c.name, lacks)

@@ -38,7 +38,7 @@ func hybrid(allowed ...int) (cpu.ID, machine) {
 // TestDetectHybrid: the core, its sizes and its caches are those of the CPU chosen, and of the fastest kind where
 // none is.
 func TestDetectHybrid(t *testing.T) {
-	t.Setenv(AsCore, "")
+	t.Setenv(asCore, "")
 	all := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
 	for _, c := range []struct {
 		name            string
@@ -67,7 +67,7 @@ func TestDetectHybrid(t *testing.T) {
 // TestDetectHybridUntold: a kernel without the devices, as in a virtual machine without counters, tells no kind, and
 // who may not ask which CPUs are allowed is no better off: the core is not known, and nothing fails.
 func TestDetectHybridUntold(t *testing.T) {
-	t.Setenv(AsCore, "")
+	t.Setenv(asCore, "")
 	id, m := hybrid(0, 1)
 	m.read = func(string) ([]byte, error) { return nil, os.ErrNotExist }
 	for _, chosen := range [][]int{nil, {1}} {

@@ -53,9 +53,9 @@ type CPU struct {
 	Disabled asm.Features `json:"-"`
 }
 
-// AsCore is an environment variable for tests: the name of the core whose row in the table to use, such as unknown,
+// asCore is an environment variable for tests: the name of the core whose row in the table to use, such as unknown,
 // whatever the CPU is.
-const AsCore = "BBPROF_AS_CORE"
+const asCore = "BBPROF_AS_CORE"
 
 // Detect describes the first of some logical CPUs, or without any the CPU that is measured on by default. On hybrid
 // CPUs they differ in sizes and caches.
@@ -93,7 +93,7 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 		id.L1I = l1i
 	}
 	core := cpu.Recognize(id, kind)
-	if name := os.Getenv(AsCore); name != "" {
+	if name := os.Getenv(asCore); name != "" {
 		core.Core = cpu.Of(cpu.Name(name))
 	}
 	features := asm.Features{

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Machine is what beside its core decides what a machine's results are: for whoever compares those of two. "" is unknown.
+// Machine is what else than the core affects results, for comparing those of two machines. "" is unknown.
 type Machine struct {
 	Microcode   string   `json:"microcode,omitempty"` // revision
 	Kernel      string   `json:"kernel,omitempty"`    // release
@@ -34,7 +34,7 @@ func DescribeMachine(files fs.FS, id CPUID) Machine {
 		return strings.TrimSpace(string(text))
 	}
 	const cpus = "sys/devices/system/cpu/"
-	m := Machine{Kernel: read("proc/sys/kernel/osrelease"), Hypervisor: Hypervisor(id), SMT: read(cpus + "smt/control")}
+	m := Machine{Kernel: read("proc/sys/kernel/osrelease"), Hypervisor: hypervisor(id), SMT: read(cpus + "smt/control")}
 	if at := microcode.FindStringSubmatch(read("proc/cpuinfo")); at != nil {
 		m.Microcode = at[1]
 	}
@@ -56,7 +56,7 @@ func (m Machine) String() string {
 		cmp.Or(m.Kernel, "unknown"), on, cmp.Or(m.SMT, "unknown"), len(m.Mitigations))
 }
 
-// Differences lists in what two machines differ, m first.
+// Differences lists how two machines differ, each as what m has and what the other has.
 func (m Machine) Differences(other Machine) (list []string) {
 	for _, c := range []struct{ what, a, b string }{
 		{"microcode", m.Microcode, other.Microcode}, {"Linux", m.Kernel, other.Kernel},

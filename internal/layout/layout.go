@@ -190,9 +190,9 @@ func Shift(window uint64) uint64 {
 	return window - Base
 }
 
-// WindowFor is where a window for a program's code at an address is best, the nearest first: within 1 GiB below or
-// above, so that what is as far on the other side is in reach too. The child's filter distinguishes the two by the
-// upper halves of addresses.
+// WindowFor lists where a window can be for a program's code at an address, the nearest first. It is within 1 GiB below or
+// above the code, so that generated code also reaches 1 GiB on the other side. The child's filter tells the window and the
+// own region apart by the upper halves of addresses.
 func WindowFor(code uint64) (windows []uint64) {
 	here := code &^ (WindowAlign - 1)
 	for _, at := range []uint64{here, here + WindowAlign, here - WindowAlign} {

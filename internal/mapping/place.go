@@ -20,8 +20,8 @@ type Program struct {
 	Region  *Region
 }
 
-// Size returns the length of one copy in bytes.
-func (p Program) Size() int {
+// size returns the length of one copy in bytes.
+func (p Program) size() int {
 	last := p.Insts[len(p.Insts)-1]
 	return last.Offset + len(last.Bytes)
 }
@@ -121,7 +121,7 @@ func (b ImageBuilder) tooLarge() error {
 	return &verdict.Rejection{
 		Reason: verdict.CodeExceedsL1I,
 		Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", b.Factors.Short,
-			b.Factors.Long, b.Size(), layout.CodeSize>>10),
+			b.Factors.Long, b.size(), layout.CodeSize>>10),
 	}
 }
 

@@ -336,7 +336,7 @@ func (t Task) mapBlock(arena Arena, plan Plan) (*MappedBlock, error) {
 }
 
 func (m *MappedBlock) layOut() (err error) {
-	if bytes := (m.Factors.Short + m.Factors.Long) * m.Size(); bytes > layout.CodeSize {
+	if bytes := (m.Factors.Short + m.Factors.Long) * m.size(); bytes > layout.CodeSize {
 		return m.tooLarge()
 	}
 	if m.Short, m.Long, err = m.pair(m.Images, 0); err != nil {

@@ -20,7 +20,7 @@ func (m *MappedBlock) maxTraced(probe *asm.Probe) int {
 	const perInst = 160 // bytes, more than any instruction with its captures
 	n := int(layout.LogSize) / max(probe.LogSize(), 1)
 	// The shorter image has the same code around its copies, apart from padding.
-	around := max(len(m.Short.Code)-m.Factors.Short*m.Size()+maxPadding, layout.PageSize)
+	around := max(len(m.Short.Code)-m.Factors.Short*m.size()+maxPadding, layout.PageSize)
 	return min(m.Factors.Long, n, (int(layout.CodeEnd-m.Long.End())-around)/(perInst*len(m.Insts)))
 }
 

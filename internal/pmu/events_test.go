@@ -68,14 +68,14 @@ func TestDecode(t *testing.T) {
 		}
 		return b
 	}
-	if c, err := Decode(bytes(2, 100, 100, 7, 8), 2); err != nil || !slices.Equal(c.Values, []uint64{7, 8}) {
+	if c, err := decode(bytes(2, 100, 100, 7, 8), 2); err != nil || !slices.Equal(c.Values, []uint64{7, 8}) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for name, b := range map[string][]byte{
 		"no counters": nil, "not all of the time": bytes(2, 100, 99, 7, 8), "never": bytes(2, 0, 0, 7, 8),
 		"another group": bytes(3, 100, 100, 7, 8, 9), "cut short": bytes(2, 100, 100, 7),
 	} {
-		if c, err := Decode(b, 2); err == nil {
+		if c, err := decode(b, 2); err == nil {
 			t.Errorf("%s: %+v", name, c)
 		}
 	}

@@ -10,7 +10,7 @@ type Kernel interface {
 	Open(a Attr, pid, group int) (fd int, err error)
 	// Control enables, disables or resets the whole group of an event.
 	Control(fd int, request Request) error
-	// Read reads a group of events; see [Decode].
+	// Read reads a group of events; see decode.
 	Read(fd int, b []byte) (n int, err error)
 	// Map maps the one page that tells user code how to read the event (struct
 	// perf_event_mmap_page, linux/perf_event.h); Unmap gives it back.

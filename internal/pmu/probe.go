@@ -238,13 +238,13 @@ func ReadGroup(k Kernel, fd, n int) (Counts, error) {
 	if err != nil {
 		return Counts{}, err
 	}
-	return Decode(b[:got], n)
+	return decode(b[:got], n)
 }
 
-// Decode parses what read(2) returns for a group of n events (perf_event_open(2), "Reading results"):
+// decode parses what read(2) returns for a group of n events (perf_event_open(2), "Reading results"):
 // n, the time enabled, the time running, then one value for each event. For a pinned group that lost its
 // counters read returns no bytes.
-func Decode(b []byte, n int) (c Counts, err error) {
+func decode(b []byte, n int) (c Counts, err error) {
 	if len(b) == 0 {
 		return c, &NotRunningError{}
 	}

@@ -80,7 +80,7 @@ func (p *Process) readOne() (Counts, error) {
 	if err != nil || n == 0 {
 		return Counts{}, cmp.Or(err, error(&NotRunningError{}))
 	}
-	return Decode(slices.Concat(binary.LittleEndian.AppendUint64(nil, 1), b[8:], b[:8]), 1) // in the format of a group of one
+	return decode(slices.Concat(binary.LittleEndian.AppendUint64(nil, 1), b[8:], b[:8]), 1) // in the format of a group of one
 }
 
 func (p *Process) Close() { p.k.Close(p.fd) }

@@ -22,8 +22,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Env is the environment variable that lists the needs whose absence fails a test.
-const Env = "BBPROF_REQUIRE"
+// env is the environment variable that lists the needs whose absence fails a test.
+const env = "BBPROF_REQUIRE"
 
 // A Need is what a test may lack.
 type Need string
@@ -69,14 +69,14 @@ func Needs() []Need {
 func Skip(t testing.TB, need Need, format string, args ...any) {
 	t.Helper()
 	why := fmt.Sprintf("%s: %s", need, fmt.Sprintf(format, args...))
-	required, err := parse(os.Getenv(Env))
+	required, err := parse(os.Getenv(env))
 	switch {
 	case err != nil:
 		t.Fatal(err)
 	case !slices.Contains(Needs(), need):
 		t.Fatalf("%s, which is not one of the needs %v", why, Needs())
 	case slices.Contains(required, need):
-		t.Fatalf("%s (%s lists %s)", why, Env, need)
+		t.Fatalf("%s (%s lists %s)", why, env, need)
 	}
 	note(strings.TrimSuffix(filepath.Base(os.Args[0]), ".test") + "." + t.Name() + ": " + why)
 	t.Skip(why)
@@ -90,12 +90,12 @@ func Slow(t testing.TB) {
 	}
 }
 
-// SkippedEnv is the environment variable that names a file for one line a skipped test.
-const SkippedEnv = "BBPROF_SKIPPED"
+// skippedEnv is the environment variable that names a file for one line a skipped test.
+const skippedEnv = "BBPROF_SKIPPED"
 
 // note appends a line to the list of what was skipped, if somebody asked for one.
 func note(line string) {
-	file, err := os.OpenFile(os.Getenv(SkippedEnv), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	file, err := os.OpenFile(os.Getenv(skippedEnv), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
 		return
 	}
@@ -270,7 +270,7 @@ func parse(list string) ([]Need, error) {
 	var needs []Need
 	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' }) {
 		if !slices.Contains(Needs(), Need(word)) {
-			return nil, fmt.Errorf("%s names %q: the needs are %v", Env, word, Needs())
+			return nil, fmt.Errorf("%s names %q: the needs are %v", env, word, Needs())
 		}
 		needs = append(needs, Need(word))
 	}

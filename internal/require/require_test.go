@@ -78,7 +78,7 @@ func TestEndings(t *testing.T) {
 		{"a misspelt list", "mesure", tool, `failed: BBPROF_REQUIRE names "mesure"`},
 		{"an unknown need", "", func(t testing.TB) { Skip(t, "luck", "none") }, "failed: luck: none, which is not one of the needs"},
 	} {
-		t.Setenv(Env, c.env)
+		t.Setenv(env, c.env)
 		if got := how(c.test); !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
@@ -183,8 +183,8 @@ func TestTries(t *testing.T) {
 // TestNote: a list of what was skipped has a line for each test, and no line for one that failed.
 func TestNote(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "skipped")
-	t.Setenv(SkippedEnv, list)
-	t.Setenv(Env, "gcc")
+	t.Setenv(skippedEnv, list)
+	t.Setenv(env, "gcc")
 	for _, need := range []Need{Idle, GCC, Root} {
 		how(func(t testing.TB) { Skip(t, need, "a\nb") })
 	}

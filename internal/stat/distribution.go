@@ -21,7 +21,7 @@ func (s Student) Quantile(p float64) float64 {
 	return math.Copysign(math.Sqrt(float64(s)*(1-x)/x), p-0.5)
 }
 
-func (s Student) Survival(t float64) float64 {
+func (s Student) survival(t float64) float64 {
 	beyond := mathext.RegIncBeta(float64(s)/2, 0.5, float64(s)/(t*t+float64(s))) / 2
 	if t < 0 {
 		return 1 - beyond

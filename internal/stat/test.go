@@ -98,7 +98,7 @@ func newTest(mean, se, df float64) Test {
 	if mean != 0 {
 		t.T = mean / se
 	}
-	t.P = min(2*Student(df).Survival(math.Abs(t.T)), 1)
+	t.P = min(2*Student(df).survival(math.Abs(t.T)), 1)
 	return t
 }
 

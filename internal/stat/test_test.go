@@ -157,7 +157,7 @@ func TestDistributions(t *testing.T) {
 			same("a quantile of F", fQuantile(df, 5, p), distuv.F{D1: df, D2: 5}.Quantile(p))
 		}
 		for _, x := range []float64{-30, -2, 0, 1e-9, 2, 30, math.Inf(1), math.Inf(-1)} {
-			same("Student's survival", Student(df).Survival(x), theirs.Survival(x))
+			same("Student's survival", Student(df).survival(x), theirs.Survival(x))
 		}
 	}
 	for _, p := range ps {

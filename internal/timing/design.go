@@ -28,7 +28,7 @@ func (l Layout) Place() int { return int(l) / DispatchOffsets }
 func (l Layout) Offset() int { return int(l) % DispatchOffsets }
 
 func (l Layout) String() string {
-	return fmt.Sprintf("%d (byte %d of a line, dispatch offset %d)", int(l), l.Place()*PlaceBytes, l.Offset())
+	return fmt.Sprintf("%d (byte %d of a line, rename phase %d)", int(l), l.Place()*PlaceBytes, l.Offset())
 }
 
 // A pass has four replicates, one at each place, with half of the dispatch offsets; the next pass has the other half.
@@ -41,8 +41,7 @@ const (
 // firstHalf marks the dispatch offsets of the first of two passes, by place. Two blocks in five are timed in one pass
 // only. So the half samples both of two modes about equally if the offset, the place, their sum or their difference,
 // modulo 2 to 6, selects the mode. With even offsets at even places and odd ones at odd places, blocks whose mode
-// followed the parity of the sum showed one mode in a pass, and the other was mostly missed (docs/constants.md, "Half
-// of a design").
+// followed the parity of the sum showed one mode in a pass, and the other was mostly missed.
 var firstHalf = [Places][DispatchOffsets]bool{
 	{0: true, 1: true, 3: true},
 	{3: true, 4: true, 5: true},

@@ -1,5 +1,5 @@
-// Package pmutest is a kernel by script: it answers the calls that counting takes as a kernel
-// with a PMU would, or would not, so that what this machine has not can be tested on it.
+// Package pmutest is a scripted kernel: it answers the calls that counting needs, or refuses them, like a kernel with
+// a PMU, so that counting can be tested on a machine without one.
 package pmutest
 
 import (

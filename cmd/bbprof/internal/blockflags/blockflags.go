@@ -65,7 +65,7 @@ func LayoutFlags(f *cli.Flags, o *profiler.Options) {
 	parse := within(0, profiler.Layouts-1, "write the number of a layout, 0 to %d")
 	cli.Parsed(f, &o.Layout, func(s string) (*int, error) { n, err := parse(s); return &n, err }, "layout", "N",
 		fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
-			"cache line, and the dispatch offset is the remainder of N/%[3]d (docs/method.md; default: the mean over all)",
+			"cache line, and the rename phase is the remainder of N/%[3]d (docs/method.md; default: the mean over all)",
 			profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets))
 }
 

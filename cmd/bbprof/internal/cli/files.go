@@ -71,7 +71,7 @@ type plainCloser struct{ io.Writer }
 
 func (plainCloser) Close() error { return nil }
 
-func SameFile(a os.FileInfo, name string) bool {
+func sameFile(a os.FileInfo, name string) bool {
 	b, err := os.Stat(name)
 	return err == nil && os.SameFile(a, b)
 }

@@ -234,8 +234,8 @@ func (f *Flags) Parse(args []string) error {
 	return nil
 }
 
-// Without returns the command line without the named flags.
-func (f *Flags) Without(names ...string) (words []string) {
+// without returns the command line without the named flags.
+func (f *Flags) without(names ...string) (words []string) {
 	for _, p := range f.line {
 		if !slices.Contains(names, p.name) {
 			words = append(words, p.words...)
@@ -277,7 +277,7 @@ func (f *Flags) keepsInputs() error {
 			continue
 		}
 		for _, text := range f.read {
-			if slices.ContainsFunc(filesIn(text), func(name string) bool { return SameFile(info, name) }) {
+			if slices.ContainsFunc(filesIn(text), func(name string) bool { return sameFile(info, name) }) {
 				return fmt.Errorf("-%s %s is the input itself; name another file", w.flag, w.name)
 			}
 		}

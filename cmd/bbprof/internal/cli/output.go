@@ -117,8 +117,8 @@ func WriteLines[T any](o *Output, std Streams, values []T, text string) error {
 	})
 }
 
-// Ended ends a command that an error may have cut short: it writes the partial result, if any, then reports the error, and
-// that of writing, before which a signal is not worth a word.
+// Ended ends a command that an error may have cut short: it writes the partial result, if any, and returns the error
+// together with that of writing; a signal gives way to an error of writing.
 func Ended(err error, some bool, write func() error) error {
 	if err != nil && !some {
 		return err

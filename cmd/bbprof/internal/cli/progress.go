@@ -10,8 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// LineEvery is the interval between lines of progress where there is no terminal.
-const LineEvery = 10 * time.Second
+// lineEvery is the interval between lines of progress where there is no terminal.
+const lineEvery = 10 * time.Second
 
 // A Meter shows progress: a bar on a terminal, elsewhere an occasional line.
 type Meter struct {
@@ -46,7 +46,7 @@ func (m *Meter) Show(at time.Time, share float64, text string) {
 			bar = fmt.Sprintf("%3.0f %% |%s%s| ", 100*min(share, 1), strings.Repeat("█", full), strings.Repeat(" ", barWidth-full))
 		}
 		fmt.Fprintf(m.w, "\r\x1b[K%s%s", bar, fit(text, m.Columns()-utf8.RuneCountInString(bar)-1))
-	case at.Sub(m.LastLine) >= LineEvery:
+	case at.Sub(m.LastLine) >= lineEvery:
 		m.LastLine = at
 		fmt.Fprintf(m.w, "bbprof: %s\n", text)
 	}

@@ -34,7 +34,7 @@ func (o *Output) Resumable(f *Flags, run func(Streams) error, others ...*string)
 			return run(std)
 		}
 		path := strings.TrimRight(output, "/") + ".journal"
-		by, _ := json.Marshal(append([]string{journal.Core(*f.CPUs...), Version(), f.Command}, f.Without("resume", "q", "workers", "cpus", "o")...))
+		by, _ := json.Marshal(append([]string{journal.Core(*f.CPUs...), Version(), f.Command}, f.without("resume", "q", "workers", "cpus", "o")...))
 		j, err := journal.Open(path, string(by), resume)
 		if err != nil {
 			return BadUsage("%s: measurements are kept in a file beside it: %w", output, err)
@@ -57,7 +57,7 @@ func (o *Output) Resumable(f *Flags, run func(Streams) error, others ...*string)
 func ResumeCommand(program string, f *Flags) string {
 	command := append(strings.Fields(f.Command)[1:], "-resume")
 	list := []string{Quoted(program)}
-	for _, word := range append(command, f.Without("resume", "overwrite")...) {
+	for _, word := range append(command, f.without("resume", "overwrite")...) {
 		list = append(list, Quoted(word))
 	}
 	return strings.Join(list, " ")

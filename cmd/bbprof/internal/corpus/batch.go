@@ -50,7 +50,7 @@ Ctrl-C ends it after the blocks in progress; a second one ends it at once.
 		Examples: `bbprof batch -o results.csv blocks.csv               continue after a power cut by adding -resume
 bbprof batch -column asm_hex -o r.parquet a.csv.zst b.csv.gz
 `,
-		Exits: map[int]string{cli.ExitOK: "the end was reached, whatever the verdicts", cli.ExitUsage: "bad usage, or the input cannot be read",
+		Exits: map[int]string{cli.ExitOK: "the end was reached, whatever became of the blocks", cli.ExitUsage: "bad usage, or the input cannot be read",
 			cli.ExitHost: "", cli.ExitInternal: "",
 			cli.ExitInterrupted: "interrupted (SIGINT, SIGTERM): blocks in progress were finished; a second signal ends at once"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
@@ -86,7 +86,7 @@ type batchFlags struct {
 func (b *batchFlags) declare(f *cli.Flags) {
 	f.Operands = &b.files
 	f.Section("Input")
-	f.Text(&b.column, "column", "C", "the column of blocks: its name, or its number from 1 (default: the one called hex, else the first)")
+	f.Text(&b.column, "column", "C", "the column of blocks: its name, or its number from 1 (default: hex, else another usual name such as code, else the first that holds blocks)")
 	f.Text(&b.state, "state", "FILE", "start each row's block from the state of a program that bbprof capture wrote to FILE and that the column "+
 		"state names; without another file, the rows are all states of FILE")
 	cli.Parsed(f, &b.shard, b.parseShard, "shard", "I/N", "only part I, from 0, of N parts of the corpus, by a hash of the block; the "+

@@ -35,7 +35,7 @@ run from an op cache.
 bbprof doctor -json | jq -r '.shortcomings[].remedy'
 `,
 		Exits: cli.Exits("this host can measure, whatever could be improved", "", map[int]string{
-			cli.ExitHost:        "this host cannot measure, or every block was disturbed; the report says what is missing",
+			cli.ExitHost:        "this host cannot measure, or not now: other work disturbed every block",
 			cli.ExitInterrupted: "interrupted"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			var d examining
@@ -44,7 +44,7 @@ bbprof doctor -json | jq -r '.shortcomings[].remedy'
 			f.Toggle(&d.verbose, "v", "of the report, not of -json: add what each event of the hardware counters counted over "+
 				"blocks of which is known what it must count")
 			f.Text(&d.record, "record", "FILE", "write what this core says, raw, and nothing else: readings of the clock and of the "+
-				"contention probe, and every timed run of some blocks of known time, compressed; some 80 KB to attach to a report")
+				"contention probe, and every timed run of some blocks of known time, compressed; some 100 KB to attach to a report")
 			blockflags.WhereFlags(f, &d.opts)
 			f.Lookup("budget").Fallback = "500ms"
 			return d.run
@@ -99,7 +99,11 @@ func doctorReport(r doctor.Report) string {
 	if r.CanMeasure {
 		w.WriteString("bbprof can measure here\n")
 	} else {
-		w.WriteString("bbprof cannot measure here\n")
+		w.WriteString("bbprof cannot measure here")
+		if r.Busy {
+			w.WriteString(" now: other work kept the core busy")
+		}
+		w.WriteString("\n")
 		w.Line("missing", "%s", others[0].What)
 		w.Line("remedy", "%s", cmp.Or(others[0].Remedy, noRemedy))
 		others = others[1:]

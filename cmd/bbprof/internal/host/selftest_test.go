@@ -7,6 +7,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/host/selftest"
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -29,6 +30,14 @@ func TestSelftestCode(t *testing.T) {
 		if got != c.want || (stderr.Len() > 0) != (c.want == cli.ExitHost) {
 			t.Errorf("%v: exit code %d, want %d; stderr %q", c.t, got, c.want, stderr.String())
 		}
+	}
+}
+
+// TestSelftestUnknown: a relation whose other blocks were not measured expects nothing, not 0 cycles.
+func TestSelftestUnknown(t *testing.T) {
+	report := selftestReport(host.CPU{}, []selftest.Outcome{{Text: "imul", Kind: selftest.Relation, Status: selftest.Disturbed, Why: "busy_core"}})
+	if strings.Contains(report, "0.000") || !strings.Contains(report, "disturbed: busy_core") {
+		t.Errorf("report: %s", report)
 	}
 }
 

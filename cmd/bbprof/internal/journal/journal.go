@@ -64,7 +64,7 @@ func Open(path, by string, resume bool) (*Journal, error) {
 	j.deflate, _ = flate.NewWriter(&j.stream, flate.BestSpeed) // the level is valid
 	j.encoder = gob.NewEncoder(j.deflate)
 	if _, err := os.Lstat(path); err != nil {
-		return j, nil // what else is wrong with the name, the command says of its output
+		return j, nil // the check of the output names any other fault of the path
 	}
 	return j, j.open()
 }

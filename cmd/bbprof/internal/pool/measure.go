@@ -42,8 +42,8 @@ func UpTo(ctx context.Context, p Profiler, b profiler.Block, tries int) (r profi
 	return r, n, err
 }
 
-// Patience is how long a Patient waits for idle moments of a busy core.
-const Patience = 5 * time.Second
+// patience is how long a Patient waits for idle moments of a busy core.
+const patience = 5 * time.Second
 
 // Patient is a profiler that measures a block again and again while the core is busy, since idle moments may be rare.
 // Once it has waited in vain it tries each block once, until one succeeds.
@@ -55,8 +55,8 @@ type Patient struct {
 	told, inVain bool
 }
 
-// NewPatient returns a Patient that waits for as long as Patience.
-func NewPatient(p ProfileCloser) *Patient { return &Patient{ProfileCloser: p, Patience: Patience} }
+// NewPatient returns a Patient that waits for as long as patience says.
+func NewPatient(p ProfileCloser) *Patient { return &Patient{ProfileCloser: p, Patience: patience} }
 
 func (p *Patient) Profile(ctx context.Context, b profiler.Block) (r profiler.Result, err error) {
 	end := time.Now().Add(p.Patience)

@@ -135,7 +135,7 @@ func (q *Queue[J]) Run(ctx context.Context, workers []Measurer) error {
 
 // LeastRetries is how long retries may take at least, and otherwise as long as everything before them: on a core that is never idle
 // each takes its whole budget, and a batch of seconds took nine minutes.
-const LeastRetries = Patience
+const LeastRetries = patience
 
 // Again reports whether a block is to be measured once more that was tried this many times: if noise rejects it, up to
 // retries times and, at the end, as long as other work on the core does.

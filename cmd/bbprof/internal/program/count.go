@@ -153,8 +153,8 @@ func (c *countCmd) check() error {
 	r.Not(c.function == "", "nothing to count: give a block with -hex, or a function and a program with -func NAME -- PROGRAM [ARG...]")
 	r.Not(program == "", "no program: write it and its arguments after --")
 	r.Not(c.grow && !(c.flags.Has("a") && c.flags.Has("b")), "-grow compares two sets of arguments: give them with -a and -b, such as -a 10 -b 1000")
-	r.Not(c.grow && len(c.words) > 1 && !slices.ContainsFunc(c.words, func(w string) bool { return strings.Contains(w, launch.Placeholder) }),
-		"-grow does not know where among the arguments of %s those of -a and -b go: write %s there", program, launch.Placeholder)
+	r.Not(c.grow && len(c.words) > 1 && !slices.ContainsFunc(c.words, func(w string) bool { return strings.Contains(w, "{}") }),
+		"-grow does not know where among the arguments of %s those of -a and -b go: write {} there", program)
 	r.Not(!c.grow && given != "", "-%s is for -grow: add that", given)
 	return r.Err
 }
@@ -211,7 +211,7 @@ func countReport(r count.Result) string {
 }
 
 // calledAgain qualifies a report: other calls may take more.
-const calledAgain = "not yet   it is called again: -calls all counts every call, -calls last the last\n"
+const calledAgain = "again     it is called again: -calls all counts every call, -calls last the last\n"
 
 func callReport(c count.Call) string {
 	s := words.Plural(int(c.Instructions), "instruction")

@@ -126,7 +126,7 @@ func TestBlockText(t *testing.T) {
 		{"4801d8488b4308", ATT, "add %rbx,%rax; mov 0x8(%rbx),%rax"},
 		{"4801d8488b4308", Go, "ADDQ BX, AX; MOVQ 0x8(BX), AX"},
 		{"488b83f8ffffff", ATT, "mov -0x8(%rbx),%rax"}, // x86asm's displacement is 0xfffffff8
-		{"f30f1efa", ATT, "endbr64" + Mark},
+		{"f30f1efa", ATT, "endbr64" + mark},
 		{"90c5f87790", Go, "NOPL; VZEROUPPER; NOPL"},
 		{"06", Intel, ""},
 	} {

@@ -19,8 +19,8 @@ const (
 
 func Syntaxes() []Syntax { return []Syntax{Intel, ATT, Go} }
 
-// Mark follows an instruction that is in Intel syntax because no other writer here supports it.
-const Mark = " (intel)"
+// mark follows an instruction that is in Intel syntax because no other writer here supports it.
+const mark = " (intel)"
 
 func Text(in *asm.Inst, syntax Syntax) string {
 	if syntax == Intel || syntax == "" {
@@ -29,7 +29,7 @@ func Text(in *asm.Inst, syntax Syntax) string {
 	x, ok := decode(in)
 	switch {
 	case !ok:
-		return in.Text() + Mark
+		return in.Text() + mark
 	case syntax == ATT:
 		return x86asm.GNUSyntax(x, 0, nil)
 	}

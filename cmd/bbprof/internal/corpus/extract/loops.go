@@ -21,94 +21,21 @@ type natural struct {
 	calls     bool
 }
 
-// loops lists the function's natural loops by address, and how many of them each block is in, by offset. A block without
-// a direct predecessor is taken as a target of each indirect jump, such as a case of a switch, or else as an entry.
+// loops lists the function's natural loops by address, and how many of them each block is in, by offset.
 func (w *walker) loops() (list []natural, depth map[int]int) {
-	var blocks, indirect []int
-	to, from := map[int][]int{}, map[int][]int{}
-	ends, calls := map[int]int{}, map[int]bool{}
-	for start := range w.cut {
-		if w.marks[start]&(markStart|markLeader) != markStart|markLeader {
+	g := w.graph()
+	for _, head := range g.heads() {
+		latches := g.latches(head)
+		if len(latches) == 0 {
 			continue
 		}
-		blocks = append(blocks, start)
-		edge := func(b int) bool {
-			leads := b >= 0 && b < w.cut && w.marks[b]&markLeader != 0
-			if leads {
-				to[start], from[b] = append(to[start], b), append(from[b], start)
-			}
-			return leads
+		loops := []natural{g.loop(head, latches...)}
+		if len(loops[0].blocks) > 1 && slices.Contains(latches, head) { // a loop of one block within that of the other jumps
+			loops = append(loops, g.loop(head, head))
 		}
-		for at := start; ; {
-			next := at + int(w.length[at])
-			ends[start] = next
-			if w.flow[at] == asm.FlowCall || w.flow[at] == asm.FlowCallIndirect {
-				calls[start] = true
-			}
-			if w.flow[at] == asm.FlowBranch || w.flow[at] == asm.FlowJump {
-				s, _ := asm.StepOver(w.code[at:next])
-				edge(next + int(s.Target))
-			}
-			if w.flow[at] == asm.FlowJumpIndirect {
-				indirect = append(indirect, start)
-			}
-			if w.flow[at].Ends() || edge(next) || next >= w.cut || w.marks[next]&markStart == 0 {
-				break
-			}
-			at = next
-		}
-	}
-	// reach follows edges, but not past a block.
-	reach := func(edges map[int][]int, past int, work ...int) map[int]bool {
-		seen := map[int]bool{past: true}
-		for len(work) > 0 {
-			b := work[len(work)-1]
-			if work = work[:len(work)-1]; !seen[b] {
-				seen[b] = true
-				work = append(work, edges[b]...)
-			}
-		}
-		return seen
-	}
-	entries := slices.DeleteFunc(slices.Clone(blocks), func(b int) bool { return b > 0 && len(from[b]) > 0 })
-	for _, b := range entries {
-		if b > 0 {
-			from[b] = indirect
-			for _, jump := range indirect {
-				to[jump] = append(to[jump], b)
-			}
-		}
-	}
-	if len(indirect) > 0 {
-		entries = entries[:1]
-	}
-	heads := retreats(entries, to)
-	for _, b := range blocks { // a switch may lead into a cycle that has no entry in the code
-		if slices.Contains(to[b], b) {
-			heads = append(heads, b)
-		}
-	}
-	slices.Sort(heads)
-	for _, head := range slices.Compact(heads) {
-		back := slices.Clone(from[head])
-		others := reach(to, head, slices.Clone(entries)...)
-		if back = slices.DeleteFunc(back, func(b int) bool { return b != head && others[b] }); len(back) == 0 {
-			continue
-		}
-		add := func(latches ...int) (blocks int) {
-			l := natural{head: head, lo: head, blocks: reach(from, head, latches...)}
-			for b := range l.blocks {
-				l.lo, l.hi = min(l.lo, b), max(l.hi, ends[b])
-				l.indirect, l.calls = l.indirect || slices.Contains(indirect, b), l.calls || calls[b]
-			}
-			if !(head == 0 && l.calls && w.o.isGo) { // else it is the way back from where Go's runtime has grown the stack
-				list = append(list, l)
-			}
-			return len(l.blocks)
-		}
-		if add(slices.Clone(back)...) > 1 && slices.Contains(back, head) { // a loop of one block within that of the other jumps
-			add(head)
-		}
+		list = append(list, slices.DeleteFunc(loops, func(l natural) bool {
+			return head == 0 && l.calls && w.o.isGo // the way back from where Go's runtime has grown the stack
+		})...)
 	}
 	depth = map[int]int{}
 	for i := range list {
@@ -122,6 +49,110 @@ func (w *walker) loops() (list []natural, depth map[int]int) {
 	}
 	slices.SortFunc(list, func(a, b natural) int { return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(b.hi, a.hi)) })
 	return list, depth
+}
+
+// graph is a function's control flow. A block is its offset.
+type graph struct {
+	blocks   []int
+	entries  []int
+	to, from map[int][]int
+	end      map[int]int
+	calls    map[int]bool
+	indirect []int // blocks that end with an indirect jump
+}
+
+// graph finds the blocks and the edges between them. A block without a direct predecessor is taken as a target of each
+// indirect jump, such as a case of a switch, or else as an entry.
+func (w *walker) graph() *graph {
+	g := &graph{to: map[int][]int{}, from: map[int][]int{}, end: map[int]int{}, calls: map[int]bool{}}
+	for start := range w.cut {
+		if w.marks[start]&(markStart|markLeader) == markStart|markLeader {
+			g.blocks = append(g.blocks, start)
+			w.block(g, start)
+		}
+	}
+	g.entries = slices.DeleteFunc(slices.Clone(g.blocks), func(b int) bool { return b > 0 && len(g.from[b]) > 0 })
+	for _, b := range g.entries {
+		if b > 0 {
+			g.from[b] = g.indirect
+			for _, jump := range g.indirect {
+				g.to[jump] = append(g.to[jump], b)
+			}
+		}
+	}
+	if len(g.indirect) > 0 {
+		g.entries = g.entries[:1]
+	}
+	return g
+}
+
+// block walks a block to its end and adds the edges from there.
+func (w *walker) block(g *graph, start int) {
+	edge := func(b int) bool {
+		leads := b >= 0 && b < w.cut && w.marks[b]&markLeader != 0
+		if leads {
+			g.to[start], g.from[b] = append(g.to[start], b), append(g.from[b], start)
+		}
+		return leads
+	}
+	for at := start; ; {
+		next := at + int(w.length[at])
+		g.end[start] = next
+		switch w.flow[at] {
+		case asm.FlowCall, asm.FlowCallIndirect:
+			g.calls[start] = true
+		case asm.FlowBranch, asm.FlowJump:
+			s, _ := asm.StepOver(w.code[at:next])
+			edge(next + int(s.Target))
+		case asm.FlowJumpIndirect:
+			g.indirect = append(g.indirect, start)
+		}
+		if w.flow[at].Ends() || edge(next) || next >= w.cut || w.marks[next]&markStart == 0 {
+			return
+		}
+		at = next
+	}
+}
+
+// heads lists the blocks that loops may have as theirs.
+func (g *graph) heads() []int {
+	heads := retreats(g.entries, g.to)
+	for _, b := range g.blocks { // a switch may lead into a cycle that has no entry in the code
+		if slices.Contains(g.to[b], b) {
+			heads = append(heads, b)
+		}
+	}
+	slices.Sort(heads)
+	return slices.Compact(heads)
+}
+
+// latches lists the blocks that jump to a head and are reached through it alone.
+func (g *graph) latches(head int) []int {
+	others := reach(g.to, head, g.entries...)
+	return slices.DeleteFunc(slices.Clone(g.from[head]), func(b int) bool { return b != head && others[b] })
+}
+
+// loop is the loop of a head and some of its latches.
+func (g *graph) loop(head int, latches ...int) natural {
+	l := natural{head: head, lo: head, blocks: reach(g.from, head, latches...)}
+	for b := range l.blocks {
+		l.lo, l.hi = min(l.lo, b), max(l.hi, g.end[b])
+		l.indirect, l.calls = l.indirect || slices.Contains(g.indirect, b), l.calls || g.calls[b]
+	}
+	return l
+}
+
+// reach finds all blocks that edges lead to, but not past one of them.
+func reach(edges map[int][]int, past int, from ...int) map[int]bool {
+	seen, work := map[int]bool{past: true}, slices.Clone(from)
+	for len(work) > 0 {
+		b := work[len(work)-1]
+		if work = work[:len(work)-1]; !seen[b] {
+			seen[b] = true
+			work = append(work, edges[b]...)
+		}
+	}
+	return seen
 }
 
 // retreats lists the targets of edges that lead back to a block on the way to where they start, in a search from the entries. Among them are

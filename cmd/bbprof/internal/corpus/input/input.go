@@ -61,9 +61,9 @@ type file struct {
 const stdinName = "-"
 
 // Open opens the files and reads the first line of each, since a result's columns must be known before its first
-// row. column names the column of blocks, or is its number from 1; empty selects the one called hex, or else the
-// first. All other columns are carried, renamed if their name is in taken, which lists the result's own columns.
-// Only set is not carried if taken, but read: the result's own column set shows it.
+// row. column names the column of blocks, or is its number from 1; if empty, findLayout chooses it. All other columns
+// are carried, renamed if their name is in taken, which lists the result's own columns. Only set is not carried if
+// taken, but read: the result's own column set shows it.
 func Open(names []string, stdin io.Reader, column string, taken []string) (*Input, error) {
 	in := &Input{places: map[string]int{}}
 	lower := map[string]bool{}

@@ -17,8 +17,8 @@ const (
 	maxFooter     = 64 << 20
 	maxStructures = 1 << 19   // in a footer's lists: columns × row groups, some 700 bytes of memory each
 	maxPageHeader = 1 << 16   // statistics hold a value at most twice
-	MaxPage       = 64 << 20  // bytes of a page, uncompressed; writers make pages of some 1 MB
-	MaxPages      = 128 << 20 // sum of the largest page of each column of a row group: these are read side by side
+	maxPage       = 64 << 20  // bytes of a page, uncompressed; writers make pages of some 1 MB
+	maxPages      = 128 << 20 // sum of the largest page of each column of a row group: these are read side by side
 	maxPageValues = 1 << 20   // the size of pyarrow's row groups
 )
 
@@ -183,8 +183,8 @@ func pageHeader(r io.ReaderAt, at, end int64) (h *format.PageHeader, data int64,
 	switch {
 	case h.CompressedPageSize < 0 || data+int64(h.CompressedPageSize) > end:
 		return nil, 0, fmt.Errorf("a page ends at byte %d, after the end of its column", data+int64(h.CompressedPageSize))
-	case h.UncompressedPageSize < 0 || size > MaxPage:
-		return nil, 0, fmt.Errorf("a page of %d bytes, more than %d", size, MaxPage)
+	case h.UncompressedPageSize < 0 || size > maxPage:
+		return nil, 0, fmt.Errorf("a page of %d bytes, more than %d", size, maxPage)
 	case values < 0 || values > maxPageValues:
 		return nil, 0, fmt.Errorf("a page of %d values, more than %d", values, maxPageValues)
 	}

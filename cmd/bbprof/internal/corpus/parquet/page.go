@@ -204,8 +204,8 @@ func checkDelta(body []byte, n int, how format.Encoding) error {
 	prefixes, err := new(delta.BinaryPackedEncoding).DecodeInt32(nil, body)
 	sum := len(body)
 	for _, p := range prefixes {
-		if sum += int(p); sum > MaxPage {
-			return fmt.Errorf("a page of texts of %d bytes, more than %d", sum, MaxPage)
+		if sum += int(p); sum > maxPage {
+			return fmt.Errorf("a page of texts of %d bytes, more than %d", sum, maxPage)
 		}
 	}
 	return err
@@ -380,7 +380,7 @@ func (r *Reader) decompress(codec format.CompressionCodec, b []byte, size int) (
 		length = len(to)
 	case format.Zstd:
 		if r.zstd == nil {
-			r.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(MaxPage), zstd.WithDecoderMaxWindow(MaxPage))
+			r.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxPage), zstd.WithDecoderMaxWindow(maxPage))
 		}
 		if err == nil {
 			to, err = r.zstd.DecodeAll(b, make([]byte, 0, size))

@@ -65,7 +65,7 @@ func TestDuckDB(t *testing.T) {
 func table() (columns []Column, rows [][]string) {
 	columns = []Column{{Name: "hex", Type: Text, EmptyText: true}, {Name: "reason"}, {Name: "row", Type: Integer},
 		{Name: "cycles", Type: Number, Decimals: 4}, {Name: "rescued", Type: Flag}, {Name: "none", Type: Number}}
-	for i := range GroupRows + 100 {
+	for i := range groupRows + 100 {
 		row := []string{fmt.Sprintf("%x", i), "", strconv.Itoa(i - 50), fmt.Sprintf("%.4f", float64(i)/16), strconv.FormatBool(i%3 == 0), ""}
 		switch {
 		case i%11 == 0:

@@ -180,8 +180,8 @@ func (r *Reader) load(c *chunk) error {
 	}
 	if more := int64(header.UncompressedPageSize) + 8*pageValues(header) - c.largest; more > 0 {
 		c.largest += more
-		if r.held += more; r.held > MaxPages {
-			return fmt.Errorf("the pages of its row group take more than %d bytes of memory", MaxPages)
+		if r.held += more; r.held > maxPages {
+			return fmt.Errorf("the pages of its row group take more than %d bytes of memory", maxPages)
 		}
 	}
 	raw := make([]byte, header.CompressedPageSize)

@@ -15,9 +15,9 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// GroupRows and groupBytes bound the buffered rows and their text.
+// groupRows and groupBytes bound the buffered rows and their text.
 const (
-	GroupRows  = 1 << 15
+	groupRows  = 1 << 15
 	groupBytes = 32 << 20
 )
 
@@ -76,7 +76,7 @@ func (w *Writer) Write(cells []string) error {
 		}
 		w.held += len(cells[i])
 	}
-	if w.rows++; w.rows < GroupRows && w.held < groupBytes {
+	if w.rows++; w.rows < groupRows && w.held < groupBytes {
 		return nil
 	}
 	return w.flush()

@@ -17,9 +17,9 @@ func (s Schema) unambiguous() error {
 	return slices.DeleteFunc(slices.Clone(s), Column.Carried).Distinct()
 }
 
-// Check says why bbprof cannot have written a row of a result, nil if it can: a row that was edited, damaged or made
+// check says why bbprof cannot have written a row of a result, nil if it can: a row that was edited, damaged or made
 // up is not data.
-func (p Positions) Check(cells []string) error {
+func (p Positions) check(cells []string) error {
 	cell := func(name string) string { return p.Cell(cells, name) }
 	switch status := profiler.Status(cell("status")); status {
 	case profiler.OK:

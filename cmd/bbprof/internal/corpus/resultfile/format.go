@@ -174,6 +174,6 @@ func (w *lineWriter) Write(cells []string) (err error) {
 }
 
 func (w *lineWriter) Close() error {
-	w.Writer.Write(w.lines.Footer())
+	w.Writer.Write(w.lines.footer())
 	return w.Flush()
 }

@@ -63,8 +63,8 @@ func (l *Lines) Append(line []byte, cells []string) ([]byte, error) {
 	return appendCSV(line, cells), nil
 }
 
-// Footer returns the text after the last row.
-func (l *Lines) Footer() []byte {
+// footer returns the text after the last row.
+func (l *Lines) footer() []byte {
 	if l.export == nil {
 		return nil
 	}
@@ -241,7 +241,7 @@ func (r *LineReader) Next() ([]string, error) {
 func (r *LineReader) NextResult() ([]string, error) {
 	cells, err := r.Next()
 	if err == nil && r.at != nil {
-		if wrong := r.at.Check(cells); wrong != nil {
+		if wrong := r.at.check(cells); wrong != nil {
 			return nil, &DamageError{r.Line, wrong.Error()}
 		}
 	}

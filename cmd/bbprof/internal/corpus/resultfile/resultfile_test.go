@@ -280,7 +280,7 @@ func TestRun(t *testing.T) {
 	defaults := SettingsOf(profiler.Options{}.WithDefaults())
 	a := Run{Version: "1", Host: Host{Brand: "x"}, Settings: settings, Kernel: "6"}
 	b := Run{Version: "1", Host: Host{Brand: "x"}, Settings: defaults, Kernel: "7", Selftest: "4 of 4"}
-	if d := a.Difference(b).All(); d != nil || a.ID() != b.ID() || !IsID(a.ID()) {
+	if d := a.Difference(b).All(); d != nil || a.ID() != b.ID() || !isID(a.ID()) {
 		t.Errorf("%q, %s, %s", d, a.ID(), b.ID())
 	}
 	again := require.Get(ParseRun(a.String()))(t)

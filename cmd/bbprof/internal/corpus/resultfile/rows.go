@@ -171,7 +171,7 @@ func (r *Rows) Next() (Row, error) {
 		return row, r.Error(err)
 	}
 	if r.result && !r.Foreign {
-		if err := r.at.Check(cells); err != nil {
+		if err := r.at.check(cells); err != nil {
 			return row, row.Error(fmt.Errorf("%w; mend the row or leave it out", err))
 		}
 	}

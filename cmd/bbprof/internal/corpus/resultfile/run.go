@@ -124,8 +124,8 @@ func digits(n int, values ...any) string {
 
 var runID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}$`)
 
-// IsID reports whether a cell of column run is an ID.
-func IsID(cell string) bool { return runID.MatchString(cell) }
+// isID reports whether a cell of column run is an ID.
+func isID(cell string) bool { return runID.MatchString(cell) }
 
 func (r Run) String() string {
 	text, _ := json.Marshal(r) // cannot fail for text and numbers
@@ -207,7 +207,7 @@ func (r *Runs) All() []Run { return r.runs }
 func (r *Runs) None() bool { return len(r.runs)+len(r.ids) == 0 }
 
 func (r *Runs) Add(s Schema, cells []string) error {
-	if at := s.Index("run"); at >= 0 && cells[at] != r.last && IsID(cells[at]) {
+	if at := s.Index("run"); at >= 0 && cells[at] != r.last && isID(cells[at]) {
 		if r.last = strings.Clone(cells[at]); !slices.Contains(r.ids, r.last) {
 			r.ids = append(r.ids, r.last)
 		}

@@ -126,7 +126,7 @@ func (r *Reader) open(files []*zip.File, size int64) error {
 		c := chunk{file: f, firstVisit: r.visits, firstPage: r.pages}
 		fmt.Sscanf(f.Name, chunkFile, &c.visits, &c.pages)
 		if f.Name != fmt.Sprintf(chunkFile, c.visits, c.pages) || c.visits < 1 || c.visits > fullVisits || c.pages < 0 ||
-			c.pages > fullPages+2*MaxPages || r.pages > math.MaxUint32-c.pages {
+			c.pages > fullPages+2*maxPages || r.pages > math.MaxUint32-c.pages {
 			return r.damaged(fmt.Errorf("%.40q is not a chunk of visits", f.Name))
 		}
 		r.chunks = append(r.chunks, c)
@@ -262,7 +262,7 @@ func parse(raw []byte, visits, pages int) (*chunkData, error) {
 			}
 			count := int(binary.LittleEndian.Uint32(raw[n:]))
 			raw = raw[n+4:]
-			if count > MaxPages || len(raw) < count*referenceSize {
+			if count > maxPages || len(raw) < count*referenceSize {
 				return nil, fmt.Errorf("a visit says that it has %d pages", count)
 			}
 			h.pages = make([]reference, count)

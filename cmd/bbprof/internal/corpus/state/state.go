@@ -61,8 +61,8 @@ const version = 2
 const (
 	pageSize = 4096
 
-	// MaxPages is how many pages a visit may touch: the number of frames for measuring it.
-	MaxPages = layout.MaxFrames
+	// maxPages is how many pages a visit may touch: the number of frames for measuring it.
+	maxPages = layout.MaxFrames
 
 	// A chunk ends at this many visits or pages; its last visit may exceed that.
 	fullVisits = 64
@@ -70,7 +70,7 @@ const (
 )
 
 // maxRaw is the size of the largest chunk.
-var maxRaw = fullVisits*2*(registersSize+4+MaxPages*referenceSize) + (fullPages+2*MaxPages)*pageSize
+var maxRaw = fullVisits*2*(registersSize+4+maxPages*referenceSize) + (fullPages+2*maxPages)*pageSize
 
 // registers is the file format of a state without its pages.
 type registers struct {

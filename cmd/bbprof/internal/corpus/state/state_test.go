@@ -121,7 +121,7 @@ func TestDistinctPages(t *testing.T) {
 	for i := range all {
 		for _, c := range []*initial.Captured{&all[i].Before, &all[i].After} {
 			c.Pages = nil
-			for n := range MaxPages {
+			for n := range maxPages {
 				p := initial.Page{Address: uint64(n) << 12}
 				p.Data[0], p.Data[1], p.Data[2] = byte(n), byte(i), byte(n>>8)
 				if c == &all[i].After {
@@ -134,7 +134,7 @@ func TestDistinctPages(t *testing.T) {
 	got, _ := require.Get2(read(written(t, all)))(t)
 	require.Equal(t, "it", all, got, whole)
 	w := require.Get(NewWriter(&bytes.Buffer{}, about))(t)
-	all[0].Before.Pages = append(all[0].Before.Pages, initial.Page{Address: MaxPages << 12})
+	all[0].Before.Pages = append(all[0].Before.Pages, initial.Page{Address: maxPages << 12})
 	if err := w.Add(&all[0]); err == nil {
 		t.Error("a page too many is taken")
 	}

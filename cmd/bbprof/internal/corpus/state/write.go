@@ -50,8 +50,8 @@ func (s *Writer) put(name string, text []byte) error {
 func (s *Writer) Add(v *Visit) error {
 	v.ID, v.Pages, v.Changed = len(s.index)+1, len(v.Before.Pages), len(v.After.Pages)
 	for _, c := range []*initial.Captured{&v.Before, &v.After} {
-		if len(c.Pages) > MaxPages {
-			return fmt.Errorf("a visit of block %s touches %d pages; a file takes at most %d", v.Hex, len(c.Pages), MaxPages)
+		if len(c.Pages) > maxPages {
+			return fmt.Errorf("a visit of block %s touches %d pages; a file takes at most %d", v.Hex, len(c.Pages), maxPages)
 		}
 		r, err := registersOf(c)
 		if err != nil {

@@ -74,6 +74,8 @@ type Report struct {
 	// CanMeasure is what bbprof -hex will do. Where it is false, the first of the Shortcomings
 	// says what is missing.
 	CanMeasure bool `json:"can_measure"`
+	// Busy says that nothing but an idle core was missing: bbprof may measure later, or on another CPU.
+	Busy bool `json:"busy,omitempty"`
 
 	Host     Host    `json:"host"`
 	OnCPU    int     `json:"on_cpu"` // where it was measured, -1 if nowhere
@@ -146,6 +148,7 @@ func Examine(ctx context.Context, sys System, opts profiler.Options) (Report, er
 		}
 		r.Clock = x.clock(float64(sys.Ticks() - ticks))
 	}
+	r.Busy = missing != nil && missing.Busy
 	r.Shortcomings = shortcomings(r, missing)
 	return r, nil
 }

@@ -129,14 +129,18 @@ func TestExamineMeasuredTwice(t *testing.T) {
 // TestExamineBusyHost: a host that lets no block finish cannot measure now, and each block is
 // tried often at first and once in the end.
 func TestExamineBusyHost(t *testing.T) {
-	n := 0
+	n, reason := 0, verdict.Unmappable
 	f := &fake{profile: func(profiler.Options, string) (profiler.Result, error) {
 		n++
-		return rejected(verdict.Unstable), nil
+		return rejected(reason), nil
 	}}
+	if r := examined(t, f); r.CanMeasure || r.Busy {
+		t.Errorf("rejected for what lasts: %+v", r.Shortcomings)
+	}
+	n, reason = 0, verdict.Unstable
 	r := examined(t, f)
-	if s := r.Shortcomings[0]; r.CanMeasure || !strings.Contains(s.What, "none of 8") ||
-		!strings.Contains(s.What, "unstable: so") || !strings.Contains(s.Remedy, "-cpus, ") {
+	if s := r.Shortcomings[0]; r.CanMeasure || !r.Busy || !strings.Contains(s.What, "none of 8") ||
+		!strings.Contains(s.What, "unstable: so") || !strings.Contains(s.Remedy, "-cpus, ") || s.Effect != "bbprof cannot measure here now" {
 		t.Errorf("%v", r.Shortcomings)
 	}
 	if want := patience + 2*len(set) - 1; n > want+pool.Tries || n < 2*len(set) {

@@ -56,6 +56,7 @@ func (x *exam) repeat() (blocks []Repeat, missing *verdict.HostError, err error)
 	for _, s := range set {
 		blocks = append(blocks, Repeat{Text: s.text, Hex: s.hex})
 	}
+	noise := true // is all that spoilt measurements
 	for i := range 2 {
 		err := x.with(x.opts, func(p pool.Profiler) error {
 			for j := range blocks {
@@ -66,6 +67,7 @@ func (x *exam) repeat() (blocks []Repeat, missing *verdict.HostError, err error)
 				}
 				if not := why(r); not != "" {
 					b.Why = cmp.Or(b.Why, not)
+					noise = noise && r.Rejection != nil && r.Rejection.Reason.Noise()
 				} else {
 					b.Cycles[i], b.Half[i] = r.Cycles, (r.CIHigh-r.CILow)/2
 				}
@@ -86,6 +88,7 @@ func (x *exam) repeat() (blocks []Repeat, missing *verdict.HostError, err error)
 		missing = &verdict.HostError{
 			Missing: fmt.Sprintf("none of %d blocks was measured twice, the first since: %s", len(blocks), blocks[0].Why),
 			Remedy:  "choose another CPU with -cpus, give more time with -budget, or keep other work off this core",
+			Busy:    noise,
 		}
 	}
 	return blocks, missing, nil

@@ -36,10 +36,10 @@ type Block struct {
 // Answer is a block's time in core cycles per iteration: one number if Low equals High, else a guess.
 type Answer struct{ Low, High float64 }
 
-func (a Answer) Exact() bool { return a.Low == a.High }
+func (a Answer) exact() bool { return a.Low == a.High }
 
 func (a Answer) String() string {
-	if a.Exact() {
+	if a.exact() {
 		return fmt.Sprintf("%.3f", a.Low)
 	}
 	return fmt.Sprintf("%.3f to %.3f", a.Low, a.High)
@@ -70,7 +70,7 @@ func AnswersOf(core cpu.Name) cpu.Name {
 	return cpu.Unknown
 }
 
-func (a Answer) Holds(cycles float64) bool {
+func (a Answer) holds(cycles float64) bool {
 	return a.Low-tolerance(a.Low) <= cycles && cycles <= a.High+tolerance(a.High)
 }
 

@@ -125,7 +125,7 @@ func FuzzParseTable(f *testing.F) {
 func TestHolds(t *testing.T) {
 	for a, limits := range map[Answer][2]float64{{1, 1}: {0.98, 1.02}, {4, 4}: {3.94, 4.06}, {1, 4}: {0.98, 4.06}} {
 		for i, inwards := range []float64{0.0001, -0.0001} {
-			if !a.Holds(limits[i]+inwards) || a.Holds(limits[i]-inwards) {
+			if !a.holds(limits[i]+inwards) || a.holds(limits[i]-inwards) {
 				t.Errorf("%v does not end at %v", a, limits[i])
 			}
 		}

@@ -24,7 +24,7 @@ func Controls(core cpu.Name) (list []Control, err error) {
 			continue
 		}
 		c := Control{Text: b.Text, Code: b.Code, Latency: b.Kind == Latency}
-		if a := b.Answers[core]; a.Exact() && c.Latency {
+		if a := b.Answers[core]; a.exact() && c.Latency {
 			c.Cycles = a.Low
 		}
 		list = append(list, c)

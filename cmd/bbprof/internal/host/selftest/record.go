@@ -45,7 +45,7 @@ func Record(ctx context.Context, opts profiler.Options) (*recording.Recording, e
 func recordBlocks(ctx context.Context, p *profiler.Profiler, r *recording.Recording, blocks []Block, cpu host.CPU) error {
 	var known []Block
 	for _, b := range blocks {
-		if a, ok := b.Answers[cpu.Microarchitecture]; ok && a.Exact() && len(host.Missing(b.Needs)) == 0 {
+		if a, ok := b.Answers[cpu.Microarchitecture]; ok && a.exact() && len(host.Missing(b.Needs)) == 0 {
 			known = append(known, b)
 		}
 	}

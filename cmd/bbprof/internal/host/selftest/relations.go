@@ -68,7 +68,7 @@ func asClock(code []byte) relation {
 		}}
 }
 
-// sum: a chain of chains takes their sum.
+// sum: several chains in one block take the sum of their times.
 func sum(short bool, parts ...[]byte) relation {
 	r := relation{short: short, expected: func(parts []profiler.Result, _ profiler.Result) (a Answer) {
 		for _, p := range parts {

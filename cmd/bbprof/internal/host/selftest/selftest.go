@@ -1,5 +1,5 @@
-// Package selftest tests bbprof by blocks whose times are related on any core: a chain of chains takes the sum of its
-// parts, in a row as in a loop, and imul what the clock's cross-check found (relations.go). Beside these it measures
+// Package selftest tests bbprof by blocks whose times are related on any core: several chains in one block take the
+// sum of their times, in a row as in a loop, and imul what the clock's cross-check found (relations.go). Beside these it measures
 // blocks of which a table by microarchitecture says what they take (answers.txt); a difference from that is reported,
 // and no failure: on a new core the table may be wrong.
 //
@@ -148,7 +148,7 @@ func (o *Outcome) judge(r profiler.Result, answer Answer) {
 	switch r.Status {
 	case profiler.OK:
 		o.Cycles, o.CILow, o.CIHigh = r.Cycles, r.CILow, r.CIHigh
-		if o.Status = Pass; !answer.Holds(r.Cycles) {
+		if o.Status = Pass; !answer.holds(r.Cycles) {
 			o.Status, o.Why = Fail, fmt.Sprintf("off by more than %.1f %% or %.2f cycles", 100*toleranceShare, toleranceCycles)
 		}
 	case profiler.Rejected:

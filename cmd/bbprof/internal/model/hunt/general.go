@@ -166,7 +166,7 @@ func (h *hunter) generalise(ctx context.Context, classes []Class) error {
 	}
 	for i := range classes {
 		c := &classes[i]
-		c.Variants = slices.DeleteFunc(c.Variants, func(v Variant) bool { return !h.outcomes[v.Case].Known() })
+		c.Variants = slices.DeleteFunc(c.Variants, func(v Variant) bool { return !h.outcomes[v.Case].known() })
 		for k := range c.Variants {
 			v := &c.Variants[k]
 			v.Outcome = *h.outcomes[v.Case]

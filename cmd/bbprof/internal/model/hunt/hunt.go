@@ -54,8 +54,8 @@ type Predictor interface {
 	Predict(ctx context.Context, blocks []string) ([]score.Prediction, error)
 }
 
-// Right is neither too fast nor too slow.
-const Right score.Direction = "right"
+// right is neither too fast nor too slow.
+const right score.Direction = "right"
 
 type Outcome struct {
 	Case
@@ -63,7 +63,7 @@ type Outcome struct {
 	Predicted score.Prediction `json:"predicted"`
 }
 
-func (o *Outcome) Known() bool { return o.Why == "" && o.Predicted.Known() && o.Cycles > 0 }
+func (o *Outcome) known() bool { return o.Why == "" && o.Predicted.Known() && o.Cycles > 0 }
 
 func (o *Outcome) excess() float64 {
 	return score.Excess(&score.Block{Cycles: o.Cycles, Low: o.Low, High: o.High}, o.Predicted)
@@ -73,8 +73,8 @@ func (o *Outcome) excess() float64 {
 // than a model's counting step.
 func (o *Outcome) sign(threshold float64) score.Direction {
 	switch {
-	case !o.Known(), o.excess() <= threshold, o.excess()*o.Cycles < score.Step:
-		return Right
+	case !o.known(), o.excess() <= threshold, o.excess()*o.Cycles < score.Step:
+		return right
 	case o.Predicted.Cycles > o.Cycles:
 		return score.TooSlow
 	}
@@ -253,7 +253,7 @@ func (h *hunter) sign(block Case) score.Direction {
 	if o := h.outcomes[block]; o != nil {
 		return o.sign(h.Threshold)
 	}
-	return Right
+	return right
 }
 
 func (h *hunter) survey(ctx context.Context, blocks []string) error {
@@ -267,13 +267,13 @@ func (h *hunter) survey(ctx context.Context, blocks []string) error {
 		}
 		for i, text := range part {
 			h.surveyed++
-			if o := h.outcomes[cases[i]]; !o.Known() || o.Suspect {
+			if o := h.outcomes[cases[i]]; !o.known() || o.Suspect {
 				h.found.Unknown++
 				continue
 			}
 			h.found.Surveyed++
 			sign := h.sign(cases[i])
-			if sign == Right {
+			if sign == right {
 				continue
 			}
 			h.found.Wrong++

@@ -59,7 +59,7 @@ type excess struct {
 func (h *hunter) excesses(corpus []string) (wrong []*excess, total float64) {
 	for _, text := range corpus {
 		o := h.outcomes[Case{Hex: text}]
-		if o == nil || !o.Known() || o.excess() == 0 {
+		if o == nil || !o.known() || o.excess() == 0 {
 			continue
 		}
 		total += o.excess()

@@ -382,7 +382,7 @@ func TestMC(t *testing.T) {
 		{"none can", "", map[string]string{"llvm-mc": "echo version 14.0; " + numbered},
 			"llvm-mc", "llvm-mc does not name registers with -show-inst, as llvm-mc-22 does"},
 		{"none knows the core", "", map[string]string{"llvm-mc-22": unknown}, "llvm-mc-22", "llvm-mc-22 does not know znver9"},
-		{"none", "", nil, "", ErrNoLLVM.Error()},
+		{"none", "", nil, "", errNoLLVM.Error()},
 	} {
 		dir := t.TempDir()
 		for tool, script := range test.tools {

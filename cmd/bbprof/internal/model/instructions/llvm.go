@@ -16,7 +16,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 )
 
-var ErrNoLLVM = errors.New("llvm-mc is not installed, or not in PATH")
+var errNoLLVM = errors.New("llvm-mc is not installed, or not in PATH")
 
 // MC finds an llvm-mc that can name opcodes: that of a version, such as "-22", else the newest in PATH. It must know the
 // core, if given. why says why the first cannot.
@@ -25,7 +25,7 @@ func MC(ctx context.Context, version, cpu string) (tool string, why error) {
 	if wanted := "llvm-mc" + version; version != "" && slices.Contains(all, wanted) {
 		all = slices.Insert(all, 0, wanted)
 	}
-	why = ErrNoLLVM
+	why = errNoLLVM
 	for i, name := range all {
 		switch reason := unable(ctx, name, cpu); {
 		case reason == nil:

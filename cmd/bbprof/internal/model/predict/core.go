@@ -36,9 +36,9 @@ const (
 // tight is the largest ratio to a lower bound that still counts as limited by it.
 const tight = 1.1
 
-// LowerBound returns the bound from the core's known widths, max(n/issue, loads/L, stores/S), and names the largest
+// lowerBound returns the bound from the core's known widths, max(n/issue, loads/L, stores/S), and names the largest
 // term.
-func LowerBound(c cpu.Core, insts []asm.Inst) (cycles float64, limit string) {
+func lowerBound(c cpu.Core, insts []asm.Inst) (cycles float64, limit string) {
 	var loads, stores int
 	for i := range insts {
 		for _, m := range insts[i].Mem {
@@ -67,7 +67,7 @@ func LowerBound(c cpu.Core, insts []asm.Inst) (cycles float64, limit string) {
 
 // Limit names what limits a block of these cycles.
 func Limit(c cpu.Core, insts []asm.Inst, measured float64) string {
-	bound, limit := LowerBound(c, insts)
+	bound, limit := lowerBound(c, insts)
 	if measured <= tight*bound {
 		return limit
 	}
@@ -92,7 +92,7 @@ func (w widths) String() string {
 
 func (w widths) Predict(_ context.Context, blocks []string) ([]score.Prediction, error) {
 	return each(blocks, func(insts []asm.Inst) (float64, error) {
-		cycles, _ := LowerBound(w.core, insts)
+		cycles, _ := lowerBound(w.core, insts)
 		return cycles, nil
 	}), nil
 }

@@ -339,7 +339,7 @@ func TestLowerBound(t *testing.T) {
 		{"a gather loads each element", "62f27d4992040f", 16. / 3, LoadPorts},
 	} {
 		insts := require.Get(asm.DecodeHex(test.code))(t)
-		cycles, limit := LowerBound(core, insts)
+		cycles, limit := lowerBound(core, insts)
 		if math.Abs(cycles-test.cycles) > 1e-12 || limit != test.limit {
 			t.Errorf("%s: %v by %s, want %v by %s", test.name, cycles, limit, test.cycles, test.limit)
 		}

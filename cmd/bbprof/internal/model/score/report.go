@@ -63,7 +63,7 @@ func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int) {
 	}
 	r.Blocks, r.Models, r.Pairs = len(blocks), make([]ModelResult, len(models)), []Pair{}
 	r.Groupings = slices.DeleteFunc(groupings(blocks), func(g Grouping) bool { return len(g.Groups) < 2 })
-	index := NewIndex(blocks, Properties)
+	index := newIndex(blocks, Properties)
 	var working sync.WaitGroup
 	for i, m := range models {
 		working.Go(func() {
@@ -81,7 +81,7 @@ func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int) {
 		})
 	}
 	working.Wait()
-	r.Pairs = append(r.Pairs, Pairs(blocks, models)...)
+	r.Pairs = append(r.Pairs, pairs(blocks, models)...)
 }
 
 func (r *Report) Rejections() (n int) {

@@ -356,7 +356,7 @@ type Pair struct {
 	BetterB    int      `json:"better_b"`
 }
 
-func Pairs(blocks []Block, models []Model) (pairs []Pair) {
+func pairs(blocks []Block, models []Model) (pairs []Pair) {
 	models = slices.DeleteFunc(slices.Clone(models), func(m Model) bool { return m.Kind == Again })
 	var ps []float64
 	for i := range models {

@@ -132,7 +132,7 @@ func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
 		wrongs = append(wrongs, Prediction{Cycles: b.cycles(2, 3)})
 	}
 	wrongs[0] = Failed("by order")
-	pairs := Pairs(c.blocks, []Model{{Name: "one load port fewer", Predictions: wrongs}, {Name: "right", Predictions: rights}})
+	pairs := pairs(c.blocks, []Model{{Name: "one load port fewer", Predictions: wrongs}, {Name: "right", Predictions: rights}})
 	if p := pairs[0]; p.Blocks != len(all)-1 || p.Difference <= 0 || p.P > 1e-6 || p.BetterA > 0 || p.BetterB == 0 {
 		t.Errorf("the pair is %+v", p)
 	}
@@ -161,7 +161,7 @@ func (c *corpus) add(n int, measured, predicted, weight float64, properties ...s
 }
 
 func (c *corpus) mistakes() []Mistake {
-	found, _ := NewIndex(c.blocks, func(b *Block) []Property { return c.properties[b.Hex] }).Mistakes(c.predictions, 5, 1, 0)
+	found, _ := newIndex(c.blocks, func(b *Block) []Property { return c.properties[b.Hex] }).Mistakes(c.predictions, 5, 1, 0)
 	return found
 }
 
@@ -267,7 +267,7 @@ func TestPairsAreWeighted(t *testing.T) {
 		var c corpus
 		c.add(1, 1, 0, weight)
 		c.add(2, 1, 0, min(1, weight))
-		got := float64(Pairs(c.blocks, []Model{one, two})[0].Difference)
+		got := float64(pairs(c.blocks, []Model{one, two})[0].Difference)
 		require.Equal(t, fmt.Sprint("a difference at weight ", weight), want, got, cmpopts.EquateApprox(0, 1e-12))
 	}
 }

@@ -111,8 +111,8 @@ type Index struct {
 	weighted   bool
 }
 
-// NewIndex indexes blocks. properties lists a block's properties without repetition.
-func NewIndex(blocks []Block, properties func(*Block) []Property) *Index {
+// newIndex indexes blocks. properties lists a block's properties without repetition.
+func newIndex(blocks []Block, properties func(*Block) []Property) *Index {
 	x := &Index{blocks: blocks, properties: make([][]int32, len(blocks))}
 	x.weighted = Weighted(blocks)
 	ids := map[Property]int32{}

@@ -11,10 +11,10 @@ import (
 // instLatLine matches a line of InstLatx64: instruction, latency, throughput.
 var instLatLine = regexp.MustCompile(`^(?:Inst)? *\d+ \S+ *:(.*?) +L: *(?:\[[^\]]*\]|[\d.]+ns= *([\d.]+)c) +T: *(?:\[[^\]]*\]|[\d.]+ns= *([\d.]+)c)`)
 
-// ReadInstLat reads the register forms of InstLatx64. It omits memory operands, pairs of instructions, masks and
+// readInstLat reads the register forms of InstLatx64. It omits memory operands, pairs of instructions, masks and
 // divisions of stated values. Of a form's lines the one with different registers counts, because of idioms; but for
 // latencies of moves the one with equal registers, because others are eliminated.
-func ReadInstLat(text string) Table {
+func readInstLat(text string) Table {
 	t := Table{Published: true}
 	at, differs := map[string]int{}, map[string]bool{}
 	for line := range strings.Lines(text) {

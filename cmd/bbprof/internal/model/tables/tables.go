@@ -50,12 +50,12 @@ func ReadForeign(name string) (is bool, t Table, err error) {
 	}
 	defer f.Close()
 	in := bufio.NewReader(f)
-	if start, _ := in.Peek(512); IsUopsInfo(start) {
-		t, err = ReadUopsInfo(in, core)
+	if start, _ := in.Peek(512); isUopsInfo(start) {
+		t, err = readUopsInfo(in, core)
 		return true, t, err
 	}
 	text, err := io.ReadAll(in)
-	t = ReadInstLat(string(text))
+	t = readInstLat(string(text))
 	return len(t.Forms)+len(t.Unmatched) > 0, t, err
 }
 

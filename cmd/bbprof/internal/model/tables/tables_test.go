@@ -21,7 +21,7 @@ func madeUp(t *testing.T, name string) string {
 
 // TestReadInstLat: forms get bbprof's names; lines with different registers count where idioms would interfere.
 func TestReadInstLat(t *testing.T) {
-	got := ReadInstLat(madeUp(t, "instlat.txt"))
+	got := readInstLat(madeUp(t, "instlat.txt"))
 	want := Table{Published: true, Unmatched: []string{"VNOSUCH xmm, xmm"}, Forms: []Numbers{
 		{Form: "add r32, r32", Latency: 0.99, Throughput: 0.199},
 		{Form: "not r32", Latency: 1, Throughput: 0.25},
@@ -84,7 +84,7 @@ func TestCompare(t *testing.T) {
 
 func TestReadUopsInfo(t *testing.T) {
 	uopsXML := madeUp(t, "uops.xml")
-	if !IsUopsInfo([]byte(uopsXML)) || IsUopsInfo([]byte(madeUp(t, "instlat.txt"))) {
+	if !isUopsInfo([]byte(uopsXML)) || isUopsInfo([]byte(madeUp(t, "instlat.txt"))) {
 		t.Error("what is of uops.info is not told")
 	}
 	want := Table{Published: true, Counted: true, Unmatched: []string{"NOSUCH (XMM, I8)"}, Forms: []Numbers{
@@ -93,14 +93,14 @@ func TestReadUopsInfo(t *testing.T) {
 		{Form: "add r64, m64", Latency: 1, Throughput: 0.5},
 		{Form: "{evex} vaddpd xmm, xmm, xmm", Latency: 4, Throughput: 0.5},
 	}}
-	require.Equal(t, "SKL", want, require.Get(ReadUopsInfo(strings.NewReader(uopsXML), "SKL"))(t), cmpopts.EquateNaNs())
+	require.Equal(t, "SKL", want, require.Get(readUopsInfo(strings.NewReader(uopsXML), "SKL"))(t), cmpopts.EquateNaNs())
 	want = Table{Published: true, Counted: true, Forms: []Numbers{{Form: "add r64, r64", Latency: math.NaN(), Throughput: 0.25}}}
-	require.Equal(t, "ZEN4", want, require.Get(ReadUopsInfo(strings.NewReader(uopsXML), "ZEN4"))(t), cmpopts.EquateNaNs())
+	require.Equal(t, "ZEN4", want, require.Get(readUopsInfo(strings.NewReader(uopsXML), "ZEN4"))(t), cmpopts.EquateNaNs())
 	for core, says := range map[string]string{
 		"": "name one behind the file's name and #: SKL, ZEN4", "CON": "nothing in it was measured on CON; there are SKL, ZEN4"} {
-		_, err := ReadUopsInfo(strings.NewReader(uopsXML), core)
+		_, err := readUopsInfo(strings.NewReader(uopsXML), core)
 		require.Fails(t, core, err, says)
 	}
-	_, err := ReadUopsInfo(strings.NewReader("<root></root>"), "")
+	_, err := readUopsInfo(strings.NewReader("<root></root>"), "")
 	require.Fails(t, "without one", err, "no measurement")
 }

@@ -48,12 +48,12 @@ type uopsMeasurement struct {
 
 var uopsStart = regexp.MustCompile(`^(?:\x{feff})?\s*<(?:\?xml|root|!--)`)
 
-// IsUopsInfo reports whether a file that begins so is XML.
-func IsUopsInfo(start []byte) bool { return uopsStart.Match(start) }
+// isUopsInfo reports whether a file that begins so is XML.
+func isUopsInfo(start []byte) bool { return uopsStart.Match(start) }
 
-// ReadUopsInfo reads what uops.info measured on a core, such as ADL-P; the core may be left out where there is one. Masked
+// readUopsInfo reads what uops.info measured on a core, such as ADL-P; the core may be left out where there is one. Masked
 // forms are left out. A latency is the largest between registers of one kind that assembly shows.
-func ReadUopsInfo(r io.Reader, core string) (t Table, err error) {
+func readUopsInfo(r io.Reader, core string) (t Table, err error) {
 	t = Table{Published: true, Counted: true}
 	seen, cores := map[string]bool{}, map[string]bool{}
 	for d := xml.NewDecoder(r); ; {

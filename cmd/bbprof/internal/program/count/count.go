@@ -38,7 +38,7 @@ func Methods() []Method { return []Method{Auto, Hard, Copy, Step} }
 // Numbers of calls with a meaning of their own.
 const (
 	All  = -1
-	Last = -2 // the last one alone: the program runs once more before, to see how many there are
+	Last = -2 // the last one alone: a run before it counts the calls
 )
 
 // Options of a count. The zero value means the defaults.
@@ -166,7 +166,7 @@ func (o *Options) defaults() {
 		}
 	}
 	o.Calls, o.Limit, o.CopyAfter = cmp.Or(o.Calls, 1), cmp.Or(o.Limit, 10_000_000), cmp.Or(o.CopyAfter, 10_000)
-	o.Timeout, o.Merge = cmp.Or(o.Timeout, 5*time.Minute), true
+	o.Timeout, o.Merge, o.Calm = cmp.Or(o.Timeout, 5*time.Minute), true, true
 }
 
 // noneCounted is more calls than any program makes.

@@ -15,14 +15,14 @@ type Event struct {
 	attr pmu.Attr
 }
 
-const AllEvents = "all"
+const allEvents = "all"
 
 // Events finds events by name. AllEvents omits those that cannot be counted; without hardware counters only software
 // events remain, and note says why. A named event that cannot be counted is a *verdict.HostError, an unknown one a
 // *profiler.EventError.
 func (r *Runner) Events(names []string) (events []Event, note string, err error) {
 	ptracethread.Run(func() {
-		if _, err = Pin(r.opts.CPUs); err == nil { // cores of a hybrid CPU have different counters
+		if _, err = pin(r.opts.CPUs); err == nil { // cores of a hybrid CPU have different counters
 			events, note, err = r.events(names)
 		}
 	})
@@ -35,7 +35,7 @@ func (r *Runner) events(names []string) (events []Event, note string, err error)
 	if err != nil {
 		return nil, "", err
 	}
-	if slices.Contains(names, AllEvents) {
+	if slices.Contains(names, allEvents) {
 		all, err := p.All(k)
 		if err != nil {
 			return nil, "", err
@@ -51,7 +51,7 @@ func (r *Runner) events(names []string) (events []Event, note string, err error)
 		}
 	}
 	for _, name := range names {
-		if name == AllEvents {
+		if name == allEvents {
 			continue
 		}
 		found, err := p.Named(k, name)

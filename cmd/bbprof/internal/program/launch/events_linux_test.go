@@ -57,7 +57,7 @@ func TestCounter(t *testing.T) {
 func TestEvents(t *testing.T) {
 	k := pmutest.New(4)
 	with := newRunner(t, Options{Kernel: k})
-	all, note, err := with.Events([]string{AllEvents})
+	all, note, err := with.Events([]string{allEvents})
 	if err != nil || note != "" || !contains(all, "instructions") {
 		t.Errorf("%v, %q, %v", all, note, err)
 	}
@@ -69,7 +69,7 @@ func TestEvents(t *testing.T) {
 		t.Error(err)
 	}
 	without := newRunner(t, Options{Kernel: &pmutest.Kernel{Refuse: syscall.ENOENT}})
-	all, note, err = without.Events([]string{AllEvents, "task-clock"})
+	all, note, err = without.Events([]string{allEvents, "task-clock"})
 	if err != nil || note == "" || !contains(all, "page-faults") || contains(all, "instructions") || all[len(all)-1].Name != "task-clock" {
 		t.Errorf("%v, %q, %v", all, note, err)
 	}

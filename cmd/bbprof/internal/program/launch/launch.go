@@ -48,7 +48,7 @@ func (c Command) Follow(ctx context.Context, o Control, name string) (followed C
 	if at > 0 {
 		set = filepath.Base(images[at])
 		c.launcher, c.execs = cmp.Or(c.launcher, c.Exe.Path), at
-		if c.Exe, err = Open(images[at]); err != nil {
+		if c.Exe, err = open(images[at]); err != nil {
 			return c, nil, err
 		}
 		notes = append(notes, fmt.Sprintf("%s becomes %s by exec: %s alone is set up and measured", c.Name, strings.Join(images[1:], " and then "), set))

@@ -16,7 +16,7 @@ import (
 func (c Command) Locate(p *debuggee.Process, f Function) (uint64, error) {
 	if !f.Shared {
 		start, err := p.Entry()
-		return f.Addr + c.Exe.Slide(start), err
+		return f.Addr + c.Exe.slide(start), err
 	}
 	if err := c.ToEntry(p); err != nil {
 		return 0, err

@@ -28,7 +28,7 @@ func (c Command) Symbols(p *debuggee.Process) (Symbols, error) {
 	all, _, err := symbols(c.Exe.Path)
 	for _, one := range all {
 		if t := elf.ST_TYPE(one.Info); one.Section != elf.SHN_UNDEF && (t == elf.STT_FUNC || t == elf.STT_OBJECT) {
-			one.Value += c.Exe.Slide(start)
+			one.Value += c.Exe.slide(start)
 			s.named = append(s.named, one)
 		}
 	}

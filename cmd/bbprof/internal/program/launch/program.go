@@ -69,9 +69,9 @@ func NewCommand(words []string) (Command, error) {
 	}
 	if by := interpreter(path); by != "" {
 		c.launcher = path
-		c.Exe, err = Open(by)
+		c.Exe, err = open(by)
 	} else {
-		c.Exe, err = Open(words[0])
+		c.Exe, err = open(words[0])
 	}
 	return c, err
 }
@@ -93,8 +93,8 @@ func interpreter(path string) string {
 	return words[0]
 }
 
-// Open finds a program and checks that it is an x86-64 executable that runs with its caller's privileges.
-func Open(name string) (*Executable, error) {
+// open finds a program and checks that it is an x86-64 executable that runs with its caller's privileges.
+func open(name string) (*Executable, error) {
 	path, err := Find(name)
 	if err != nil {
 		return nil, err
@@ -185,6 +185,6 @@ func (e *Executable) inspect(name string) error {
 	return nil
 }
 
-// Slide returns the program's offset in memory from its file addresses, given its entry there: 0 unless it is
+// slide returns the program's offset in memory from its file addresses, given its entry there: 0 unless it is
 // position-independent.
-func (e *Executable) Slide(entry uint64) uint64 { return entry - e.entry }
+func (e *Executable) slide(entry uint64) uint64 { return entry - e.entry }

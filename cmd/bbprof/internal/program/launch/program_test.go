@@ -56,7 +56,7 @@ func TestOpen(t *testing.T) {
 		{"setgid", write("setgid", 0o755|fs.ModeSetgid, good), []string{"setgid", "cp"}},
 		{"a library", write("library", 0o755, patched(entry, 0, 0, 0, 0)), []string{"no program"}},
 	} {
-		e, err := Open(c.path)
+		e, err := open(c.path)
 		if c.want == nil && (err != nil || e.Path != c.path || e.IsGo) {
 			t.Errorf("%s: %+v, %v", c.name, e, err)
 		}
@@ -93,15 +93,15 @@ func TestFind(t *testing.T) {
 }
 
 func TestFunction(t *testing.T) {
-	e := require.Get(Open(tinyelf.Write(t, []byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "f", Offset: 5},
+	e := require.Get(open(tinyelf.Write(t, []byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "f", Offset: 5},
 		tinyelf.Symbol{Name: "g", Offset: 10}, tinyelf.Symbol{Name: "f", Offset: 5})))(t)
 	if f, err := e.Function("f"); err != nil || f.Addr != tinyelf.Base+5 {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if s := e.Slide(tinyelf.Base + 0x555000); s != 0x555000 {
+	if s := e.slide(tinyelf.Base + 0x555000); s != 0x555000 {
 		t.Errorf("slide %#x", s)
 	}
-	stripped := require.Get(Open(tinyelf.Write(t, []byte(tinyelf.Exit(0)))))(t)
+	stripped := require.Get(open(tinyelf.Write(t, []byte(tinyelf.Exit(0)))))(t)
 	_, err := stripped.Function("f")
 	require.FailsAs[*Error](t, err, "no symbol table", "-s")
 }
@@ -170,9 +170,9 @@ func TestSetup(t *testing.T) {
 		s  Setup
 		ok bool
 	}{
-		{Setup{}, true}, {Setup{EnvBytes: MaxEnvBytes, StackShift: 1 << 20}, true},
+		{Setup{}, true}, {Setup{EnvBytes: maxEnvBytes, StackShift: 1 << 20}, true},
 		{Setup{HeapShift: 1 << 20}, true}, {Setup{HeapShift: 1<<20 + 1}, false}, {Setup{HeapShift: -16}, false},
-		{Setup{EnvBytes: -1}, false}, {Setup{EnvBytes: MaxEnvBytes + 1}, false},
+		{Setup{EnvBytes: -1}, false}, {Setup{EnvBytes: maxEnvBytes + 1}, false},
 		{Setup{StackShift: 8}, false}, {Setup{StackShift: -16}, false}, {Setup{StackShift: 1<<20 + 16}, false},
 	} {
 		if err := c.s.Check(); (err == nil) != c.ok {
@@ -297,10 +297,10 @@ func TestCleanEnv(t *testing.T) {
 
 // TestOutputIsBounded: the first MaxOutput bytes are passed on, with a note.
 func TestOutputIsBounded(t *testing.T) {
-	for bytes, more := range map[int]string{MaxOutput - 1: "", MaxOutput: "", MaxOutput + 1: " 1 bytes more, "} {
+	for bytes, more := range map[int]string{maxOutput - 1: "", maxOutput: "", maxOutput + 1: " 1 bytes more, "} {
 		got := passedOn(t, fmt.Sprintf("head -c %d /dev/zero >&2", bytes), false, Setup{})
 		note := strings.TrimLeft(got, "\x00")
-		if passed := len(got) - len(note); passed != min(bytes, MaxOutput) || (note == "") != (more == "") || !strings.Contains(note, more) {
+		if passed := len(got) - len(note); passed != min(bytes, maxOutput) || (note == "") != (more == "") || !strings.Contains(note, more) {
 			t.Errorf("%d bytes written: %d passed on, then %q", bytes, passed, note)
 		}
 	}
@@ -340,5 +340,16 @@ func TestSweep(t *testing.T) {
 	}
 	if _, err := Sweep(context.Background(), &fakeRunner{fail: 4}, places, experiment.Plan{Rounds: 5}); err == nil {
 		t.Error("a failed run is passed over")
+	}
+}
+
+// TestWithoutPreemption: what the user has set stays, and counts.
+func TestWithoutPreemption(t *testing.T) {
+	for _, c := range []struct{ env, want []string }{
+		{nil, []string{"GODEBUG=asyncpreemptoff=1"}},
+		{[]string{"A=1"}, []string{"A=1", "GODEBUG=asyncpreemptoff=1"}},
+		{[]string{"GODEBUG=gctrace=1,asyncpreemptoff=0", "A=1"}, []string{"GODEBUG=asyncpreemptoff=1,gctrace=1,asyncpreemptoff=0", "A=1"}},
+	} {
+		require.Equal(t, "environment", c.want, withoutPreemption(c.env))
 	}
 }

@@ -63,15 +63,15 @@ func NewRunner(opts Options) (*Runner, error) {
 	var err error
 	ptracethread.Run(func() {
 		var cpu int
-		cpu, err = Pin(opts.CPUs)
+		cpu, err = pin(opts.CPUs)
 		r.opts.CPUs = []int{cpu}
 	})
 	return r, err
 }
 
-// Pin binds the calling thread and its children to the first of the CPUs, or by default to the last allowed of the
+// pin binds the calling thread and its children to the first of the CPUs, or by default to the last allowed of the
 // fastest kind of core, since the first serve most interrupts.
-func Pin(cpus []int) (cpu int, err error) {
+func pin(cpus []int) (cpu int, err error) {
 	if len(cpus) > 0 {
 		cpu = cpus[0]
 	} else if allowed, err := host.AllowedCPUs(); err != nil {

@@ -41,14 +41,14 @@ const page = 4096
 
 const padName = "BBPROF_PAD"
 
-// MaxEnvBytes is the longest padding: the kernel rejects strings of more than 32 pages (MAX_ARG_STRLEN,
+// maxEnvBytes is the longest padding: the kernel rejects strings of more than 32 pages (MAX_ARG_STRLEN,
 // linux/binfmts.h), with the name and the final 0.
-const MaxEnvBytes = 32*4096 - len(padName) - 2
+const maxEnvBytes = 32*4096 - len(padName) - 2
 
 func (s Setup) Check() error {
 	switch {
-	case s.EnvBytes < 0 || s.EnvBytes > MaxEnvBytes:
-		return fmt.Errorf("an environment can be padded by 0 to %d bytes, not by %d", MaxEnvBytes, s.EnvBytes)
+	case s.EnvBytes < 0 || s.EnvBytes > maxEnvBytes:
+		return fmt.Errorf("an environment can be padded by 0 to %d bytes, not by %d", maxEnvBytes, s.EnvBytes)
 	case s.HeapShift < 0 || s.HeapShift > 1<<20:
 		return fmt.Errorf("the heap can be shifted by 0 to 1 MiB, not by %d bytes", s.HeapShift)
 	case s.ImageShift < 0 || s.ImageShift%page != 0 || s.ImageShift > 1<<40:

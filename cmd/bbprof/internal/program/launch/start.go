@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,10 +25,13 @@ type Control struct {
 	Stdout  *os.File      // gets standard output; nil is /dev/null
 	Stderr  io.Writer     // gets the first MaxOutput bytes of standard error; nil is /dev/null
 	Merge   bool          // standard output also goes to Stderr instead of /dev/null
+	// Calm keeps Go's runtime from interrupting a function that takes long, as each does while it is stepped: its
+	// goroutine would go on in the runtime's code.
+	Calm bool
 }
 
-// MaxOutput limits how many bytes of a program's output are passed on.
-const MaxOutput = 1 << 20
+// maxOutput limits how many bytes of a program's output are passed on.
+const maxOutput = 1 << 20
 
 // Start starts a command in a set-up and stops it before the first instruction of its Exe. The calling goroutine must
 // be locked to its thread, and finally call done, which kills the program and all that it left running. They are also
@@ -35,6 +40,9 @@ func (c Command) Start(ctx context.Context, s Setup, o Control) (p *debuggee.Pro
 	var env []string
 	if !c.CleanEnv {
 		env = os.Environ()
+	}
+	if o.Calm && c.Exe.IsGo {
+		env = withoutPreemption(env)
 	}
 	files, err := openFiles(o)
 	if err != nil {
@@ -72,9 +80,22 @@ func (c Command) Start(ctx context.Context, s Setup, o Control) (p *debuggee.Pro
 	}
 	if err != nil {
 		done()
-		return nil, nil, c.Blame(err)
+		return nil, nil, c.blame(err)
 	}
 	return p, done, nil
+}
+
+// withoutPreemption puts a setting before those of GODEBUG: the last one of a name counts, and that is the user's.
+func withoutPreemption(env []string) []string {
+	const name, setting = "GODEBUG=", "asyncpreemptoff=1"
+	for i, v := range env {
+		if theirs, ok := strings.CutPrefix(v, name); ok {
+			env = slices.Clone(env)
+			env[i] = name + setting + "," + theirs
+			return env
+		}
+	}
+	return append(slices.Clip(env), name+setting)
 }
 
 // Control starts a command, passes it to do before its first instruction, on a locked thread as ptrace requires, and
@@ -83,13 +104,13 @@ func (c Command) Control(ctx context.Context, s Setup, o Control, do func(*debug
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Timeout, time.Minute))
 	defer cancel()
 	ptracethread.Run(func() {
-		if _, err = Pin(o.CPUs); err != nil { // a step is three times as fast on one CPU as across two
+		if _, err = pin(o.CPUs); err != nil { // a step is three times as fast on one CPU as across two
 			return
 		}
 		p, done, startErr := c.Start(ctx, s, o)
 		if err = startErr; err == nil {
 			defer done()
-			err = c.Blame(do(p))
+			err = c.blame(do(p))
 		}
 		if ctx.Err() != nil { // a program killed by ctx may look uncontrollable
 			err = ctx.Err()
@@ -121,7 +142,7 @@ func (c Command) shiftImage(p *debuggee.Process, by int) error {
 	if err != nil {
 		return err
 	}
-	slide := c.Exe.Slide(entry)
+	slide := c.Exe.slide(entry)
 	return p.ShiftImage(c.Exe.low+slide, c.Exe.high+slide, by)
 }
 
@@ -194,7 +215,7 @@ func openFiles(o Control) (f files, err error) {
 // passOn passes on the first MaxOutput bytes of a program's output and reads and drops the rest, so that the program
 // does not block.
 func passOn(to io.Writer, from io.Reader) {
-	io.CopyN(to, from, MaxOutput) // an error of to must not block the program
+	io.CopyN(to, from, maxOutput) // an error of to must not block the program
 	if dropped, _ := io.Copy(io.Discard, from); dropped > 0 {
 		fmt.Fprintf(to, "\nbbprof: the program wrote %d bytes more, which are dropped\n", dropped)
 	}
@@ -214,8 +235,8 @@ func (f *files) close() {
 	}
 }
 
-// Blame turns an error about the program's own state into an *Error and returns all others unchanged.
-func (c Command) Blame(err error) error {
+// blame turns an error about the program's own state into an *Error and returns all others unchanged.
+func (c Command) blame(err error) error {
 	if fault := (*debuggee.Fault)(nil); errors.As(err, &fault) {
 		return &Error{Subject: c.Name, Problem: "it could not be controlled: " + fault.Doing, Err: fault.Err,
 			Remedy: "run it by itself first: its memory is not as its file says, or something else has killed it"}

@@ -20,7 +20,7 @@ func Words(line string) ([]string, error) {
 	return words, nil
 }
 
-const Placeholder = "{}"
+const placeholder = "{}"
 
 // Fill replaces {} by a set of arguments: by all its words where {} is a word, by its text within a longer word.
 // Without {} the words are appended.
@@ -32,11 +32,11 @@ func Fill(words []string, set string) ([]string, error) {
 	var filled []string
 	found := false
 	for _, w := range words {
-		found = found || strings.Contains(w, Placeholder)
-		if w == Placeholder {
+		found = found || strings.Contains(w, placeholder)
+		if w == placeholder {
 			filled = append(filled, args...)
 		} else {
-			filled = append(filled, strings.ReplaceAll(w, Placeholder, set))
+			filled = append(filled, strings.ReplaceAll(w, placeholder, set))
 		}
 	}
 	if !found {

@@ -48,8 +48,8 @@ const (
 	simpler = 0.005
 )
 
-// Fit finds the order of growth of counts at three or more sizes above 1, by the maximal relative error of the functions a + b·f(n), b > 0.
-func Fit(sizes []int, counts []float64) Order {
+// fit finds the order of growth of counts at three or more sizes above 1, by the maximal relative error of the functions a + b·f(n), b > 0.
+func fit(sizes []int, counts []float64) Order {
 	if slices.Max(counts) <= sameRatio*slices.Min(counts) {
 		return Constant
 	}

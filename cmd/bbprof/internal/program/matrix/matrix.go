@@ -105,7 +105,7 @@ func (p Plan) count(ctx context.Context, b Build, path string, done int) (Cell, 
 		counts = append(counts, float64(r.Instructions))
 		p.Done(done + len(counts))
 	}
-	cell.Growth = Fit(p.Sizes, counts)
+	cell.Growth = fit(p.Sizes, counts)
 	return cell, nil
 }
 

@@ -31,10 +31,10 @@ func TestFit(t *testing.T) {
 		{"shrinking", []float64{1434, 4, 4}, Other},
 		{"cubic", []float64{1e3, 1e6, 1e9}, Other},
 	} {
-		require.Equal(t, c.name, c.want, Fit(sizes, c.counts))
+		require.Equal(t, c.name, c.want, fit(sizes, c.counts))
 	}
-	require.Equal(t, "a search by halves, at sizes near one another", Logarithmic, Fit([]int{10, 30, 100}, []float64{36, 44, 60}))
-	require.Equal(t, "nothing", Constant, Fit([]int{1, 2, 4, 8}, []float64{0, 0, 0, 0}))
+	require.Equal(t, "a search by halves, at sizes near one another", Logarithmic, fit([]int{10, 30, 100}, []float64{36, 44, 60}))
+	require.Equal(t, "nothing", Constant, fit([]int{1, 2, 4, 8}, []float64{0, 0, 0, 0}))
 }
 
 func TestCommand(t *testing.T) {

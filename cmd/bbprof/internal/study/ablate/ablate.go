@@ -34,10 +34,10 @@ var (
 	difference = unroll.Factors{Short: 100, Long: 200}
 )
 
-// Steps lists the techniques in the paper's order, then bbprof's. Before bbprof's own, addresses are no reason to
+// steps lists the techniques in the paper's order, then bbprof's. Before bbprof's own, addresses are no reason to
 // reject. Misses and splits are one only with strict, as in the paper's count of profiled blocks; without it, the
 // block's cycles are shown.
-func Steps(strict bool) (steps []Step) {
+func steps(strict bool) (steps []Step) {
 	paper := initial.Paper()
 	tolerated := []verdict.Reason{verdict.Alias4K, verdict.AliasFrame, verdict.Nonlinear}
 	if !strict {
@@ -85,7 +85,7 @@ type Stage struct {
 // also returns the steps measured before.
 func Block(ctx context.Context, p pool.Profiler, block profiler.Block) ([]Stage, error) {
 	var stages []Stage
-	for _, s := range Steps(false) {
+	for _, s := range steps(false) {
 		r, err := pool.Undisturbed(ctx, p, s.of(block))
 		if err != nil {
 			return stages, err
@@ -118,7 +118,7 @@ func (s Share) Percent() float64 { return 100 * float64(s.Profiled) / float64(ma
 // Corpus measures every block at each step, one block after the other, until next returns io.EOF. A rejection from next
 // (a row without a block) counts at every step. On error it also returns the shares of the blocks before.
 func Corpus(ctx context.Context, p pool.Profiler, next func() (profiler.Block, *verdict.Rejection, error), done func(n int)) ([]Share, error) {
-	steps := Steps(true)
+	steps := steps(true)
 	shares := make([]Share, len(steps))
 	for i, s := range steps {
 		shares[i] = Share{Step: s.Name, Paper: s.Paper, Reasons: map[verdict.Reason]int{}}

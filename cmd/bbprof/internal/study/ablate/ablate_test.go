@@ -16,7 +16,7 @@ import (
 // TestSteps: each step can be measured and changes the previous set-up, and the last is bbprof's default.
 func TestSteps(t *testing.T) {
 	for _, strict := range []bool{false, true} {
-		steps := Steps(strict)
+		steps := steps(strict)
 		for i, s := range steps {
 			require.NoError(t, s.Setup.Check())
 			if i > 0 && cmp.Equal(s.Setup, steps[i-1].Setup) {

@@ -109,14 +109,14 @@ func TestSpread(t *testing.T) {
 			pages := map[uint64]bool{}
 			for r, was := range init.GPR {
 				now := s.Init.GPR[r]
-				if (was == 0) != (now == 0) || (now-was)%DataUnit != 0 || init.Name == divisible && byte(now) != byte(was) {
+				if (was == 0) != (now == 0) || (now-was)%dataUnit != 0 || init.Name == divisible && byte(now) != byte(was) {
 					t.Errorf("%s: register %d is %#x, was %#x", init.Name, r, now, was)
 				}
 				if r != int(asm.RBP) && now != 0 {
-					pages[now/Page] = true
+					pages[now/page] = true
 				}
 			}
-			pages[s.Init.Fill/Page] = true
+			pages[s.Init.Fill/page] = true
 			if want := pointers - 1; len(pages) != want && init.Name != divisible || len(pages) < want-1 {
 				t.Errorf("%s: %d pages", init.Name, len(pages))
 			}
@@ -126,7 +126,7 @@ func TestSpread(t *testing.T) {
 			if !slices.Contains(s.Tolerate, verdict.Alias4K) || slices.Contains(plain.setup(init).Tolerate, verdict.Alias4K) {
 				t.Errorf("%s: 4K aliasing is not tolerated where pointers are spread, and only there", init.Name)
 			}
-			if init.Name == "paper" && (s.Init.GPR[asm.RSI]-s.Init.GPR[asm.RDI])%Page == 0 {
+			if init.Name == "paper" && (s.Init.GPR[asm.RSI]-s.Init.GPR[asm.RDI])%page == 0 {
 				equal++
 			}
 		}

@@ -28,14 +28,14 @@ func TestDraw(t *testing.T) {
 	}
 	starts, data := map[int]bool{}, map[int]bool{}
 	for i, l := range long {
-		if l.Number != i+1 || l.Start%CodeUnit != 0 || l.Start < 0 || l.Start >= Page ||
-			l.Data%DataUnit != 0 || l.Data < 0 || l.Data >= Page {
+		if l.Number != i+1 || l.Start%codeUnit != 0 || l.Start < 0 || l.Start >= page ||
+			l.Data%dataUnit != 0 || l.Data < 0 || l.Data >= page {
 			t.Fatalf("layout %+v", l)
 		}
 		starts[l.Start], data[l.Data] = true, true
 	}
-	if len(starts) < 250 || len(data) != Page/DataUnit {
-		t.Errorf("%d starts of %d, %d places of data of %d", len(starts), Page/CodeUnit, len(data), Page/DataUnit)
+	if len(starts) < 250 || len(data) != page/dataUnit {
+		t.Errorf("%d starts of %d, %d places of data of %d", len(starts), page/codeUnit, len(data), page/dataUnit)
 	}
 }
 
@@ -48,7 +48,7 @@ func noisy(seed uint64, scatter float64, cycles func(Layout) float64) Measure {
 }
 
 // moved is a time that varies by up to 10 % with the layout.
-func moved(l Layout) float64 { return 10 * (1 + 0.1*float64(l.Start)/Page) }
+func moved(l Layout) float64 { return 10 * (1 + 0.1*float64(l.Start)/page) }
 
 // TestRun: no side is always first, and each has its values in each layout.
 func TestRun(t *testing.T) {

@@ -18,9 +18,9 @@ const (
 	Same   Verdict = "no difference" // found with these layouts
 )
 
-// Power is the probability of finding a difference as large as Conclusion.Detects: the usual 0.8 (Cohen, Statistical
+// power is the probability of finding a difference as large as Conclusion.Detects: the usual 0.8 (Cohen, Statistical
 // Power Analysis for the Behavioral Sciences, section 2.4).
-const Power = 0.8
+const power = 0.8
 
 // Conclusion is the result over all layouts. Differences are percentages of a: above 0, b takes longer.
 type Conclusion struct {
@@ -113,9 +113,9 @@ func Paired(pairs []Pair, comparisons int) (Conclusion, error) {
 }
 
 func (c *Conclusion) decide(method string, test stat.Test, comparisons int) {
-	c.Detects = test.Detectable(Power)
+	c.Detects = test.Detectable(power)
 	if d := stat.Student(test.DF); comparisons > 1 {
-		c.Detects = test.Error * (d.Quantile(1-stat.Level/2/float64(comparisons)) + d.Quantile(Power))
+		c.Detects = test.Error * (d.Quantile(1-stat.Level/2/float64(comparisons)) + d.Quantile(power))
 		c.Comparisons, method = comparisons, fmt.Sprintf("%s, one of %d", method, comparisons)
 	}
 	c.Method, c.test = method, experiment.Joint(test, comparisons)
@@ -230,9 +230,9 @@ func (p Pair) alone() Alone {
 }
 
 // LayoutsFor estimates from the observed variation how many layouts find a true difference of percent with probability
-// Power; 0 if too many to compute.
+// power; 0 if too many to compute.
 func (c *Conclusion) LayoutsFor(percent float64) int {
-	n := c.test.Enough(c.Layouts, percent, Power)
+	n := c.test.Enough(c.Layouts, percent, power)
 	if n == stat.Many {
 		return 0
 	}

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// Page is the range of a random start: address bits above the low 12 change neither the cache lines nor the fetch
+	// page is the range of a random start: address bits above the low 12 change neither the cache lines nor the fetch
 	// blocks that code meets.
-	Page = 4096
-	// CodeUnit is the step of code addresses in bytes: compilers align functions to it on x86-64, so changes elsewhere
+	page = 4096
+	// codeUnit is the step of code addresses in bytes: compilers align functions to it on x86-64, so changes elsewhere
 	// in a program move them by it.
-	CodeUnit = 16
-	// DataUnit is the step of data addresses: a cache line. A smaller step could make accesses cross lines, which
+	codeUnit = 16
+	// dataUnit is the step of data addresses: a cache line. A smaller step could make accesses cross lines, which
 	// changes more than the block's placement.
-	DataUnit = 64
+	dataUnit = 64
 )
 
 // Layout is a set-up in which all sides are measured: where code and data are for blocks, what lies above the stack for
@@ -46,7 +46,7 @@ func Draw(seed uint64, n int) []Layout {
 	layouts := make([]Layout, n)
 	for i := range layouts {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
-		layouts[i] = Layout{Number: i + 1, Start: CodeUnit * r.IntN(Page/CodeUnit), Data: DataUnit * r.IntN(Page/DataUnit)}
+		layouts[i] = Layout{Number: i + 1, Start: codeUnit * r.IntN(page/codeUnit), Data: dataUnit * r.IntN(page/dataUnit)}
 	}
 	return layouts
 }
@@ -60,7 +60,7 @@ func (l Layout) Spread(seed uint64) Layout {
 	r := rand.New(rand.NewPCG(^seed, uint64(l.Number)))
 	l.Apart = make([]int, pointers)
 	for i := range l.Apart {
-		l.Apart[i] = DataUnit * r.IntN(Page/DataUnit)
+		l.Apart[i] = dataUnit * r.IntN(page/dataUnit)
 	}
 	l.Apart[asm.RBP] = l.Apart[asm.RSP]
 	return l

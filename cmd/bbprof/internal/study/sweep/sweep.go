@@ -77,7 +77,7 @@ func Run(ctx context.Context, p pool.Profiler, code []byte, f Factor, plan exper
 	return middles, err
 }
 
-const Interrupted profiler.Status = "interrupted"
+const interrupted profiler.Status = "interrupted"
 
 // middle returns the measured result with the median cycles, the faster of the middle two, or the first if none was
 // measured.
@@ -85,7 +85,7 @@ func middle(results []profiler.Result) profiler.Result {
 	measured := slices.DeleteFunc(slices.Clone(results), func(r profiler.Result) bool { return r.Status != profiler.OK })
 	switch {
 	case len(results) == 0:
-		return profiler.Result{Status: Interrupted}
+		return profiler.Result{Status: interrupted}
 	case len(measured) == 0:
 		return results[0]
 	}
