@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
@@ -31,10 +32,10 @@ on the calling thread. NAME is as nm shows it, as C++ and Rust write it, an addr
 libz.so.1:crc32. The program runs with your rights and unconfined: bbprof does not protect your
 files from it. All processes that it starts are ended with it.
 
--grow counts with two sets of arguments, which replace {}, and demands that the count of -b is at
-most -max-ratio times that of -a. -matrix compiles FILE with each compiler at each of -levels,
-counts with each of -sizes, and fits the order of growth; -expect compares with a file that -update
-writes.
+-grow counts with two sets of arguments, which replace {} or are all arguments, and demands that the
+count of -b is at most -max-ratio times that of -a. -matrix compiles FILE with each compiler at each
+of -levels, counts with each of -sizes, and fits the order of growth; -expect compares with a file
+that -update writes.
 `,
 		Notes: "docs/counting.md says exactly what is counted.\n",
 		Examples: `bbprof count -grow -func product -a 10 -b 1000 -- ./sums {}
@@ -152,6 +153,8 @@ func (c *countCmd) check() error {
 	r.Not(c.function == "", "nothing to count: give a block with -hex, or a function and a program with -func NAME -- PROGRAM [ARG...]")
 	r.Not(program == "", "no program: write it and its arguments after --")
 	r.Not(c.grow && !(c.flags.Has("a") && c.flags.Has("b")), "-grow compares two sets of arguments: give them with -a and -b, such as -a 10 -b 1000")
+	r.Not(c.grow && len(c.words) > 1 && !slices.ContainsFunc(c.words, func(w string) bool { return strings.Contains(w, "{}") }),
+		"-grow does not know where among the arguments of %s those of -a and -b go: write {} there", program)
 	r.Not(!c.grow && given != "", "-%s is for -grow: add that", given)
 	return r.Err
 }
@@ -248,6 +251,7 @@ func (c *countCmd) countGrowth(ctx context.Context, std cli.Streams) error {
 		}
 	}
 	var results [2]count.Result
+	c.Whole = true
 	for i := range results {
 		var err error
 		if results[i], err = c.countCommand(ctx, filled[i], std); err != nil {

@@ -42,10 +42,15 @@ func (m *matrixFlags) declare(f *cli.Flags) {
 }
 
 func parseList(s string) ([]string, error) {
+	var seen []string
 	return cli.ListOf(s, func(one string) (string, error) {
 		if one == "" {
 			return "", errors.New("write names with commas between them")
 		}
+		if one = strings.TrimPrefix(one, "-"); slices.Contains(seen, one) {
+			return "", fmt.Errorf("%s is there twice", one)
+		}
+		seen = append(seen, one)
 		return one, nil
 	})
 }
@@ -99,7 +104,7 @@ func (c *countCmd) countMatrix(ctx context.Context, std cli.Streams) error {
 	p := matrix.Plan{Source: m.files[0], Function: c.function, Sizes: m.sizes, Args: c.words, Count: c.Options, Kept: std.Kept}
 	for _, compiler := range m.compilers {
 		for _, level := range m.levels {
-			p.Builds = append(p.Builds, matrix.Build{Compiler: compiler, Level: strings.TrimPrefix(level, "-")})
+			p.Builds = append(p.Builds, matrix.Build{Compiler: compiler, Level: level})
 		}
 	}
 	done := cli.Progress(c.out.Notes(std), p.Steps(), "counts")
@@ -168,6 +173,16 @@ func (r matrixResult) report() string {
 		counts.Row(append(cells, string(b.Growth), outcomeText(b))...)
 	}
 	w.WriteString(counts.String())
+	again := false
+	for _, b := range r.Builds {
+		for _, n := range b.Notes {
+			fmt.Fprintf(&w, "%s -%s, size %s: %s\n", b.Compiler, b.Level, strings.ReplaceAll(strings.Trim(fmt.Sprint(n.Sizes), "[]"), " ", ", "), n.Text)
+		}
+		again = again || b.Again
+	}
+	if again {
+		w.WriteString(calledAgain)
+	}
 	if r.Incomplete {
 		w.WriteString("incomplete: interrupted; builds that were not counted are left out, and nothing is compared or written\n")
 	}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
@@ -50,6 +51,7 @@ type Options struct {
 	// CopyAfter is after how many steps of a call copies of its code run, default 10,000, which take a quarter of a second or less.
 	CopyAfter int
 	JIT       bool // a JIT compiler makes the function, and lists it in a launch.PerfMap
+	Whole     bool // a call in which a signal ends the program is an error: its count says nothing of the function
 	// Stepped receives the number of instructions stepped through in all calls now and then; may be nil.
 	Stepped func(instructions int)
 	Kernel  pmu.Kernel // default pmu.Linux
@@ -72,6 +74,26 @@ type Result struct {
 	Instructions uint64   `json:"instructions"`
 	Again        bool     `json:"called_again,omitzero"` // after these calls
 	Notes        []string `json:"notes,omitempty"`       // remarks for the reader
+}
+
+// Remarks are the notes, and how calls ended that did not return.
+func (r Result) Remarks() []string {
+	left, open := 0, 0
+	for _, c := range r.Calls {
+		if c.Left {
+			left++
+		} else if !c.Returned {
+			open++
+		}
+	}
+	all := slices.Clone(r.Notes)
+	if left > 0 {
+		all = append(all, words.Plural(left, "call")+" left by a jump to a caller, and counted until then")
+	}
+	if open > 0 {
+		all = append(all, "the program ended in the call")
+	}
+	return all
 }
 
 // Function runs a program and counts a function's calls. A *launch.Error blames the program or the function, a
@@ -172,6 +194,9 @@ func countOnce(ctx context.Context, c launch.Command, f launch.Function, o Optio
 			"it was killed after %v, with %s of %s counted", o.Timeout, words.Plural(s.whole(), "call"), f.Name)
 	case err != nil:
 		return s, err
+	case o.Whole && s.end != nil && s.end.Signal != 0 && s.whole() < len(s.calls):
+		return s, launch.Errorf(strings.Join(append([]string{c.Name}, c.Args...), " "), "mend the program, or give it other arguments",
+			"a call of %s did not return: %v", f.Name, s.end)
 	case s.await != nil && len(s.entries)+len(s.calls)+s.passed == 0:
 		return s, launch.Errorf(c.Name, "ldd lists the libraries that it begins with, nm -D their functions",
 			"it loaded no shared library %s with a function %s: %v", f.Library, f.Name, s.end)
@@ -321,13 +346,13 @@ func (s *session) ended() {
 }
 
 func (s *session) call(c launch.Command, stop debuggee.Stop) error {
-	f, err := s.newFrame(c.Exe.IsGo, stop.Regs)
+	f, err := s.newFrame(c.Exe.IsGo, stop)
 	if err != nil {
 		return err
 	}
 	if s.passed < s.earlier {
 		s.passed++
-		if err := s.passOver(f, stop.Thread); err != nil || s.end != nil {
+		if err := s.passOver(f); err != nil || s.end != nil {
 			return err
 		}
 		return s.Unbreak(f.back)
@@ -336,7 +361,7 @@ func (s *session) call(c launch.Command, stop debuggee.Stop) error {
 	if s.opts.Method == Hard {
 		count = s.byCounter
 	}
-	call, err := count(f, stop.Thread)
+	call, err := count(f)
 	if err != nil {
 		return err
 	}
@@ -348,15 +373,17 @@ func (s *session) call(c launch.Command, stop debuggee.Stop) error {
 }
 
 type frame struct {
-	entry uint64
-	back  uint64 // return address; 0 if there is none, as at a program's entry
-	sp    uint64 // at the entry, pointing to the return address
+	thread int
+	entry  uint64
+	back   uint64 // return address; 0 if there is none, as at a program's entry
+	sp     uint64 // at the entry, pointing to the return address
 	// The goroutine, and sp's distance from its stack's upper end, which does not change when the runtime moves the
 	// stack; 0 if not a goroutine's.
 	g, depth uint64
 }
 
-func (s *session) newFrame(isGo bool, at asm.Regs) (frame, error) {
+func (s *session) newFrame(isGo bool, stop debuggee.Stop) (frame, error) {
+	at := stop.Regs
 	back, err := s.Word(at.GPR[asm.RSP])
 	if err != nil {
 		return frame{}, err
@@ -364,7 +391,7 @@ func (s *session) newFrame(isGo bool, at asm.Regs) (frame, error) {
 	if _, err := s.Word(back); err != nil {
 		back = 0
 	}
-	f := frame{entry: at.RIP, back: back, sp: at.GPR[asm.RSP]}
+	f := frame{thread: stop.Thread, entry: at.RIP, back: back, sp: at.GPR[asm.RSP]}
 	if isGo {
 		if low, high, ok := s.stackOf(at.GPR[asm.R14]); ok && low <= at.GPR[asm.RSP] && at.GPR[asm.RSP] < high {
 			f.g, f.depth = at.GPR[asm.R14], high-at.GPR[asm.RSP]
@@ -381,16 +408,18 @@ func (s *session) stackOf(g uint64) (low, high uint64, ok bool) {
 	return low, high, err1 == nil && err2 == nil
 }
 
-// returned reports whether the registers are those just after the frame's return. In a recursive call that returns to
-// the same address the stack is still deeper.
-func (s *session) returned(f frame, at asm.Regs) bool {
-	if f.back == 0 || at.RIP != f.back {
+// returned reports whether the registers are those of a thread just after the frame's return. In a recursive call that returns to
+// the same address the stack is still deeper; another thread returns from a call of its own, unless it took over the stack.
+func (s *session) returned(f frame, thread int, at asm.Regs) bool {
+	switch {
+	case f.back == 0 || at.RIP != f.back:
 		return false
+	case f.g != 0:
+		return s.isAbove(f, at)
+	case thread != f.thread:
+		return at.GPR[asm.RSP] == f.sp+8
 	}
-	if f.g == 0 {
-		return at.GPR[asm.RSP] > f.sp
-	}
-	return s.isAbove(f, at)
+	return at.GPR[asm.RSP] > f.sp
 }
 
 // isAbove reports whether the registers belong to the frame's goroutine and the frame is off its stack.
@@ -411,11 +440,12 @@ func (s *session) left(f frame, before uint64, at asm.Regs) bool {
 	return before <= f.sp && f.sp < at.GPR[asm.RSP] && (at.RIP == f.back || s.OneMapping(f.sp, at.GPR[asm.RSP]))
 }
 
-func (s *session) byStep(f frame, thread int) (Call, error) {
+func (s *session) byStep(f frame) (Call, error) {
+	thread := f.thread
 	if err := s.enter(f); err != nil {
 		return Call{}, err
 	}
-	s.Foreign(func(_ int, at asm.Regs) bool { return s.returned(f, at) })
+	s.Foreign(func(other int, at asm.Regs) bool { return s.returned(f, other, at) })
 	defer s.DropCopies(thread) // where that fails, their memory stays, unused
 	var call Call
 	steps := 0
@@ -486,7 +516,7 @@ func (s *session) enter(f frame) error {
 	return s.Break(f.back)
 }
 
-func (s *session) passOver(f frame, thread int) error {
+func (s *session) passOver(f frame) error {
 	if err := s.enter(f); err != nil {
 		return err
 	}
@@ -495,23 +525,23 @@ func (s *session) passOver(f frame, thread int) error {
 		if err != nil {
 			return err
 		}
-		if s.end = stop.End; s.end != nil || s.returned(f, stop.Regs) {
+		if s.end = stop.End; s.end != nil || s.returned(f, stop.Thread, stop.Regs) {
 			return nil
 		}
-		if err := s.pass(stop.Thread, thread, new(Call)); err != nil {
+		if err := s.pass(stop.Thread, f, new(Call)); err != nil {
 			return err
 		}
 	}
 }
 
 // pass steps a thread past a breakpoint that does not end the call: a recursive call's return, or another thread's.
-func (s *session) pass(thread, counted int, call *Call) error {
+func (s *session) pass(thread int, f frame, call *Call) error {
 	for {
 		step, err := s.Step(thread)
 		if err != nil || step.Gone || step.Elsewhere != 0 {
 			return err
 		}
-		if step.Executed && thread == counted && !step.Again {
+		if step.Executed && thread == f.thread && !step.Again {
 			call.Instructions++
 		}
 		if step.Executed {

@@ -408,10 +408,11 @@ func TestOddPrograms(t *testing.T) {
 		{"forked", false, ""},  // a child calls work after the breakpoint was set
 		{"fork", true, ""},     // in the call
 		{"vfork", true, ""},
-		{"wait", true, ""},   // for another thread
-		{"signal", true, ""}, // to itself, with a handler
-		{"alarm", true, ""},  // from a timer, for which it waits without a system call
-		{"trap", true, ""},   // an int3 of its own
+		{"wait", true, ""},    // for another thread
+		{"ignored", true, ""}, // a signal that interrupts that
+		{"signal", true, ""},  // to itself, with a handler
+		{"alarm", true, ""},   // from a timer, for which it waits without a system call
+		{"trap", true, ""},    // an int3 of its own
 		{"exec", true, "became another program"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -424,6 +425,31 @@ func TestOddPrograms(t *testing.T) {
 				if notes := fmt.Sprint(r.Notes); !strings.Contains(notes, c.status) || c.status == "" && len(r.Notes) > 0 {
 					t.Errorf("notes: %s", notes)
 				}
+			}
+		})
+	}
+	require.NoChildren(t)
+}
+
+// TestOthersInTheCall: another thread returns from the function while the counted one waits there, which then wakes as the other is
+// stepped past its return; and a thread that is not the program's first ends it in the call.
+func TestOthersInTheCall(t *testing.T) {
+	path := require.Compiled(t, "testdata/threads.c", "-O1", "-pthread")
+	for _, c := range []struct {
+		what   string
+		want   Call
+		status string // in the notes
+	}{
+		{"lower", Call{Instructions: 7, Returned: true}, ""},
+		{"higher", Call{Instructions: 7, Returned: true}, ""},
+		{"exit", Call{Instructions: 5}, "status 7"},
+		{"exec", Call{Instructions: 5}, "became another program"},
+		{"crash", Call{}, "signal 11"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			r := require.Get(try(t, command(t, path, c.what), "f", Options{Control: launch.Control{Timeout: 20 * time.Second}}))(t)
+			if notes := fmt.Sprint(r.Notes); !slices.Equal(r.Calls, []Call{c.want}) || !strings.Contains(notes, c.status) || c.status == "" && len(r.Notes) > 0 {
+				t.Errorf("%+v", r)
 			}
 		})
 	}

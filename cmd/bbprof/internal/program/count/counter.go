@@ -6,8 +6,8 @@ import (
 	"github.com/bbprof/bbprof/internal/pmu"
 )
 
-func (s *session) byCounter(f frame, thread int) (Call, error) {
-	c, err := pmu.OpenProcess(s.opts.Kernel, pmu.ProcessInstructions, thread)
+func (s *session) byCounter(f frame) (Call, error) {
+	c, err := pmu.OpenProcess(s.opts.Kernel, pmu.ProcessInstructions, f.thread)
 	if err != nil {
 		return Call{}, err
 	}
@@ -17,7 +17,7 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 	if err != nil {
 		return Call{}, err
 	}
-	if stop.End != nil || stop.Thread != thread || stop.Regs.RIP != f.entry {
+	if stop.End != nil || stop.Thread != f.thread || stop.Regs.RIP != f.entry {
 		return Call{}, launch.Errorf(s.name, "count by single steps: -method step",
 			"a signal or another thread came between two stops at %#x", f.entry)
 	}
@@ -37,14 +37,14 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 			s.end = stop.End
 			return call, nil
 		}
-		if s.returned(f, stop.Regs) {
-			if stop.Thread != thread {
+		if s.returned(f, stop.Thread, stop.Regs) {
+			if stop.Thread != f.thread {
 				return Call{}, launch.Errorf(s.name, "run a Go program with GOMAXPROCS=1",
 					"it went on in another thread, whose instructions are not counted")
 			}
 			break
 		}
-		if err := s.pass(stop.Thread, thread, &call); err != nil {
+		if err := s.pass(stop.Thread, f, &call); err != nil {
 			return Call{}, err
 		}
 	}

@@ -35,7 +35,7 @@ type Stop struct {
 
 type Step struct {
 	// Executed means that the instruction, or one iteration of a rep string instruction, ran. Otherwise a signal came
-	// first, or its handler was entered: step again.
+	// first, or its handler was entered, or a system call went on that a signal had interrupted: step again.
 	Executed bool
 	// Again means that it was such an iteration and more follow: the instruction counts once, with its last.
 	Again bool

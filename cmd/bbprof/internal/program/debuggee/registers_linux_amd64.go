@@ -16,19 +16,25 @@ func (p *Process) Regs(id int) (asm.Regs, error) {
 	if t != nil && t.at != nil {
 		return *t.at, nil
 	}
-	regs, _, err := general(id)
+	r, err := registers(id)
+	regs := general(r)
 	if t != nil && err == nil {
-		t.at = &regs
+		t.at, t.interrupted = &regs, interrupted(r)
 	}
 	return regs, err
 }
 
-func general(id int) (regs asm.Regs, flags uint64, err error) {
-	r, err := registers(id)
+func general(r unix.PtraceRegs) asm.Regs {
 	return asm.Regs{
 		GPR: [16]uint64{r.Rax, r.Rcx, r.Rdx, r.Rbx, r.Rsp, r.Rbp, r.Rsi, r.Rdi, r.R8, r.R9, r.R10, r.R11, r.R12, r.R13, r.R14, r.R15},
 		RIP: r.Rip, FSBase: r.Fs_base, GSBase: r.Gs_base,
-	}, r.Eflags, err
+	}
+}
+
+// interrupted reports whether the registers are those after a system call that the kernel will make again, unless a signal's handler comes first.
+func interrupted(r unix.PtraceRegs) bool {
+	const first, last = 512, 516 // ERESTARTSYS, ERESTART_RESTARTBLOCK, linux/errno.h
+	return int64(r.Orig_rax) >= 0 && -r.Rax >= first && -r.Rax <= last
 }
 
 func registers(id int) (r unix.PtraceRegs, err error) {
@@ -46,9 +52,11 @@ func setRegisters(id int, r unix.PtraceRegs) error {
 }
 
 func (p *Process) State(id int) (s State, err error) {
-	if s.Regs, s.Flags, err = general(id); err != nil {
+	r, err := registers(id)
+	if err != nil {
 		return s, err
 	}
+	s.Regs, s.Flags = general(r), r.Eflags
 	const (
 		xstate  = 0x202    // NT_X86_XSTATE, linux/elf.h
 		largest = 16 << 10 // AMX's tiles end at 11,008 bytes (Intel SDM vol. 1, 13.5.2 and 13.5.13)

@@ -117,7 +117,7 @@ func (p *Process) CPUTime() (time.Duration, error) {
 }
 
 func (p *Process) Detach() error {
-	if err := p.hold(nil); err != nil {
+	if err := p.hold(); err != nil {
 		return err
 	}
 	if p.end != nil {

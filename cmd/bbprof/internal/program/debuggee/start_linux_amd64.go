@@ -207,18 +207,18 @@ func (p *Process) waitUsage(used *unix.Rusage) (int, unix.WaitStatus, error) {
 	}
 }
 
-// await waits for one task and records events of others meanwhile: the end of a first thread is not reported before all
-// others have been waited for.
+// await waits for one task and dispatches what comes of others meanwhile: the end of a first thread is not reported
+// before all others have been waited for.
 func (p *Process) await(t *task) (unix.WaitStatus, error) {
-	for {
-		id, status, err := p.wait()
-		if err != nil || id == t.id {
-			return status, err
-		}
-		if _, err := p.dispatch(id, status); err != nil || p.end != nil {
+	defer func(before bool) { t.awaited = before }(t.awaited)
+	for t.awaited = true; t.kept == nil; {
+		if _, _, err := p.next(); err != nil || p.end != nil {
 			return 0, err
 		}
 	}
+	status := *t.kept
+	t.kept = nil
+	return status, nil
 }
 
 func (p *Process) ID() int { return p.pid }

@@ -2,11 +2,13 @@ package debuggee
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // Foreign sets the callback for a breakpoint that another thread reaches while the one stepped by [Process.Step] waits
@@ -34,7 +36,7 @@ func (p *Process) Step(id int) (Step, error) {
 			}
 		}()
 	}
-	step := stepper{Process: p, t: t, before: before, delivered: t.deliver != 0}
+	step := stepper{Process: p, t: t, before: before, delivered: t.deliver != 0, resumed: t.interrupted}
 	if p.copies.called = step.kind() == systemCall; p.copies.called && (len(p.tasks) > 1 || mapping[before.GPR[asm.RAX]]) {
 		p.copies.doubt = true
 	}
@@ -50,6 +52,7 @@ type stepper struct {
 	t         *task
 	before    asm.Regs
 	delivered bool // a signal is delivered with it
+	resumed   bool // it begins within a system call
 }
 
 func (s *stepper) code() []byte {
@@ -68,6 +71,9 @@ const (
 
 // kind classifies the stepped instruction. Reading the memory each time would take a fifth of a step.
 func (s *stepper) kind() special {
+	if s.resumed {
+		return systemCall
+	}
 	k, known := s.special[s.before.RIP]
 	if !known {
 		switch code := s.code(); {
@@ -93,6 +99,8 @@ func (s *stepper) clearTrap(rsp uint64) error {
 }
 
 func (s *stepper) run() (Step, error) {
+	s.t.awaited = true
+	defer func() { s.t.awaited = false }()
 	syscall := s.kind() == systemCall
 	s.restart(s.t, unix.PTRACE_SINGLESTEP)
 	for {
@@ -103,11 +111,8 @@ func (s *stepper) run() (Step, error) {
 		if elsewhere != 0 {
 			return Step{Elsewhere: elsewhere}, nil
 		}
-		if status.Exited() || status.Signaled() || s.end != nil {
-			if s.end == nil {
-				s.dispatch(s.t.id, status)
-			}
-			return s.gone(syscall), nil
+		if s.end != nil || !status.Stopped() {
+			return s.gone(status, syscall)
 		}
 		switch trap := status.StopSignal() == unix.SIGTRAP; {
 		case trap && status.TrapCause() > 0: // within a system call that starts a task, or exec
@@ -115,7 +120,7 @@ func (s *stepper) run() (Step, error) {
 				return Step{}, err
 			}
 			if s.end != nil {
-				return s.gone(syscall), nil
+				return s.gone(status, syscall)
 			}
 		case status.StopSignal() == unix.SIGSTOP:
 			s.t.running, s.t.stopDue = false, false
@@ -125,6 +130,9 @@ func (s *stepper) run() (Step, error) {
 		default:
 			s.t.running = false
 			step, err := s.trapped()
+			if errors.Is(err, unix.ESRCH) { // killed since
+				continue
+			}
 			if err == nil && step.Executed && s.kind() == pushFlags {
 				err = s.clearTrap(step.Regs.GPR[asm.RSP])
 			}
@@ -135,15 +143,27 @@ func (s *stepper) run() (Step, error) {
 }
 
 // gone is the outcome if the thread ended. A system call that ended it was executed.
-func (s *stepper) gone(syscall bool) Step {
+func (s *stepper) gone(status unix.WaitStatus, syscall bool) (Step, error) {
+	if s.end == nil {
+		s.dispatch(s.t.id, status)
+	}
+	// A signal, or exit_group(2), ends all threads.
+	for s.end == nil && (status.Signaled() || syscall && s.before.GPR[asm.RAX] == unix.SYS_EXIT_GROUP) {
+		if _, _, err := s.next(); err != nil {
+			return Step{}, err
+		}
+	}
 	killed := s.end != nil && s.end.Signal != 0
-	return Step{Executed: syscall && !killed, Gone: true, End: s.end}
+	return Step{Executed: syscall && !killed, Gone: true, End: s.end}, nil
 }
 
 func (s *stepper) trapped() (Step, error) {
 	after, err := s.Regs(s.t.id)
 	if err != nil {
 		return Step{}, err
+	}
+	if s.resumed {
+		return Step{Regs: after}, nil
 	}
 	step := Step{Executed: true, Regs: after}
 	if after.RIP == s.before.RIP {
@@ -153,7 +173,7 @@ func (s *stepper) trapped() (Step, error) {
 	if s.delivered || after.RIP == s.before.RIP+1 { // as after an int3, which has 1 byte
 		code, err := trapCode(s.t.id)
 		if err != nil {
-			return Step{}, lost(err)
+			return Step{}, fmt.Errorf("ptrace: %w", err)
 		}
 		switch code {
 		case int32(unix.SIGTRAP): // ptrace_notify in signal_setup_done: a handler is about to start
@@ -183,8 +203,11 @@ func (s *stepper) awaitStep(syscall bool) (status unix.WaitStatus, elsewhere int
 			if id == s.t.id {
 				return status, 0, nil
 			}
+			if err == unix.ECHILD { // by exec it has become the first thread
+				break
+			}
 			if err != nil && err != unix.EINTR {
-				return 0, 0, err
+				return 0, 0, verdict.Refused("wait4", err)
 			}
 		}
 	}
@@ -208,39 +231,40 @@ func waits(r asm.Regs) bool {
 
 func (s *stepper) awaitWithOthers() (status unix.WaitStatus, elsewhere int, err error) {
 	for s.end == nil {
-		s.resume(s.t)
-		var id int
-		if id, status, err = s.wait(); err != nil {
-			return 0, 0, err
-		}
-		if id == s.t.id {
+		s.resume()
+		if s.t.kept != nil {
 			// Let them run a moment even if it returned at once; otherwise a thread that spins for another's lock would
 			// spin forever.
 			time.Sleep(moment)
-			return status, 0, s.hold(s.t)
+			if err := s.hold(); err != nil || s.end != nil {
+				return 0, 0, err
+			}
+			status, err = s.await(s.t)
+			return status, 0, err
 		}
-		other := s.tasks[id]
-		hit, err := s.dispatch(id, status)
+		other, hit, err := s.next()
 		if err != nil {
 			return 0, 0, err
 		}
 		if !hit {
 			continue
 		}
-		at, err := s.Regs(id)
-		if err != nil {
-			return 0, 0, err
+		at, err := s.Regs(other.id)
+		if err == nil && s.foreign != nil && s.foreign(other.id, at) {
+			return 0, other.id, nil
 		}
-		if s.foreign != nil && s.foreign(id, at) {
-			return 0, id, nil
+		if err == nil {
+			err = s.stepOver(other)
 		}
-		if err := s.stepOver(other); err != nil {
+		if err = lost(err); err != nil {
 			return 0, 0, err
 		}
 	}
 	return 0, 0, nil
 }
 
+// stepOver steps a task past a breakpoint, if it stands at one. For a thread, the others are held, which would run through it; for a child
+// they are not, since one may be in vfork(2), and wait for it.
 func (p *Process) stepOver(t *task) error {
 	regs, err := p.Regs(t.id)
 	if err != nil {
@@ -249,6 +273,11 @@ func (p *Process) stepOver(t *task) error {
 	b, ok := p.breaks[regs.RIP]
 	if !ok {
 		return nil
+	}
+	if t.kind == thread {
+		if err := p.hold(); err != nil || p.end != nil {
+			return err
+		}
 	}
 	if err := poke(t.id, regs.RIP, b); err != nil {
 		return err

@@ -2,6 +2,7 @@ package debuggee
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -12,13 +13,17 @@ import (
 )
 
 type task struct {
-	id       int
-	kind     kind
-	starting bool // its first stop has not come yet
-	running  bool
-	stopDue  bool        // our SIGSTOP has not arrived yet
-	deliver  unix.Signal // to be delivered when it resumes
-	at       *asm.Regs   // its registers, if read since it stopped
+	id          int
+	kind        kind
+	starting    bool // its first stop has not come yet
+	running     bool
+	stopDue     bool        // our SIGSTOP has not arrived yet
+	deliver     unix.Signal // to be delivered when it resumes
+	at          *asm.Regs   // its registers, if read since it stopped
+	interrupted bool        // it was, in a system call, if these are read
+
+	awaited bool             // only await takes its stops: it is neither dispatched, nor held or resumed with all others
+	kept    *unix.WaitStatus // for await
 }
 
 type kind int
@@ -33,13 +38,13 @@ const (
 // thread already at a breakpoint is reported again: step it first.
 func (p *Process) Run() (Stop, error) {
 	for p.end == nil {
-		p.resume(nil)
+		p.resume()
 		t, hit, err := p.next()
 		if err != nil {
 			return Stop{}, err
 		}
 		if hit {
-			if err := p.hold(nil); err != nil {
+			if err := p.hold(); err != nil {
 				return Stop{}, err
 			}
 			if p.end != nil {
@@ -52,19 +57,25 @@ func (p *Process) Run() (Stop, error) {
 	return Stop{End: p.end}, nil
 }
 
+// next waits for one event of any task, and dispatches it, or keeps it for who awaits that.
 func (p *Process) next() (t *task, hit bool, err error) {
 	id, status, err := p.wait()
 	if err != nil {
 		return nil, false, err
 	}
 	t = p.tasks[id]
+	// A first thread's exec may be another's, which nobody will hear of again.
+	if execed := status.TrapCause() == unix.PTRACE_EVENT_EXEC; t != nil && t.awaited && !(execed && t.kind == thread) {
+		t.kept = &status
+		return t, false, nil
+	}
 	hit, err = p.dispatch(id, status)
 	return t, hit, err
 }
 
-func (p *Process) resume(but *task) {
+func (p *Process) resume() {
 	for _, t := range p.tasks {
-		if t != but && t.kind == thread && !t.running {
+		if !t.awaited && t.kind == thread && !t.running {
 			p.restart(t, p.goOn())
 		}
 	}
@@ -86,14 +97,14 @@ func (p *Process) single(t *task) (after bool, status unix.WaitStatus, err error
 	return status.Stopped() && status.StopSignal() == unix.SIGTRAP && status.TrapCause() <= 0, status, nil
 }
 
-func (p *Process) hold(but *task) error {
+func (p *Process) hold() error {
 	for _, t := range p.tasks {
-		if t != but && t.kind == thread && t.running && !t.starting && !t.stopDue {
+		if !t.awaited && t.kind == thread && t.running && !t.starting && !t.stopDue {
 			t.stopDue = true
 			unix.Tgkill(p.pid, t.id, unix.SIGSTOP) // if it is gone, wait reports it
 		}
 	}
-	for p.anyRunning(but) && p.end == nil {
+	for p.anyRunning() && p.end == nil {
 		// A thread that reached a breakpoint meanwhile was set back and will reach it again.
 		if _, _, err := p.next(); err != nil {
 			return err
@@ -102,9 +113,9 @@ func (p *Process) hold(but *task) error {
 	return nil
 }
 
-func (p *Process) anyRunning(but *task) bool {
+func (p *Process) anyRunning() bool {
 	for _, t := range p.tasks {
-		if t != but && t.kind == thread && t.running {
+		if !t.awaited && t.kind == thread && t.running {
 			return true
 		}
 	}
@@ -231,7 +242,7 @@ func (p *Process) trapped(t *task) (hit bool, err error) {
 
 // lost ignores errors saying that the task has been killed, which wait reports.
 func lost(err error) error {
-	if err == nil || err == unix.ESRCH {
+	if err == nil || errors.Is(err, unix.ESRCH) {
 		return nil
 	}
 	return fmt.Errorf("ptrace: %w", err)

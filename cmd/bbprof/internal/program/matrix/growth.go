@@ -43,24 +43,23 @@ const (
 	// by an instruction or two.
 	sameRatio = 1.1
 	worstFit  = 0.25
-	// simpler is the margin in fit by which a faster-growing function must beat a slower one: remainders of unrolled
-	// loops make exact counts slightly irregular.
+	// A function that grows faster than one that fits must have less than half its error and simpler: sizes near one another fit both, and
+	// remainders of unrolled loops make exact counts slightly irregular.
 	simpler = 0.005
 )
 
-// fit finds the order of growth of counts at three or more sizes above 1. Among the functions a + b·f(n), b > 0, it
-// chooses the one with the smallest maximal relative error.
+// fit finds the order of growth of counts at three or more sizes above 1, by the maximal relative error of the functions a + b·f(n), b > 0.
 func fit(sizes []int, counts []float64) Order {
 	if slices.Max(counts) <= sameRatio*slices.Min(counts) {
 		return Constant
 	}
-	best, bestScore := Other, worstFit
-	for i, o := range orders {
+	best, least := Other, worstFit
+	for _, o := range orders {
 		if o.of == nil {
 			continue
 		}
-		if score := worstError(sizes, counts, o.of) + simpler*float64(i); score < bestScore {
-			best, bestScore = o.Order, score
+		if err := worstError(sizes, counts, o.of); err < least && (best == Other || 2*err+simpler < least) {
+			best, least = o.Order, err
 		}
 	}
 	return best

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/journal"
@@ -34,8 +35,27 @@ type Cell struct {
 	Build
 	Instructions []uint64 `json:"instructions"` // at each size
 	Growth       Order    `json:"growth"`
+	Again        bool     `json:"called_again,omitzero"` // after the calls that count
+	Notes        []Note   `json:"notes,omitempty"`
 	Expected     *Row     `json:"expected,omitempty"`
 	Outcome      Outcome  `json:"outcome,omitempty"`
+}
+
+// Note is a remark on the counts at some sizes.
+type Note struct {
+	Sizes []int  `json:"sizes"`
+	Text  string `json:"text"`
+}
+
+func (c *Cell) add(size int, r count.Result) {
+	c.Instructions, c.Again = append(c.Instructions, r.Instructions), c.Again || r.Again
+	for _, text := range r.Remarks() {
+		i := slices.IndexFunc(c.Notes, func(n Note) bool { return n.Text == text })
+		if i < 0 {
+			i, c.Notes = len(c.Notes), append(c.Notes, Note{Text: text})
+		}
+		c.Notes[i].Sizes = append(c.Notes[i].Sizes, size)
+	}
 }
 
 // Run compiles and counts. A *launch.Error blames a compiler, the source or the function. If ctx ends, its error comes
@@ -77,29 +97,34 @@ func (p Plan) count(ctx context.Context, b Build, path string, done int) (Cell, 
 		if err != nil {
 			return cell, err
 		}
-		instructions, err := p.countOne(ctx, c)
+		r, err := p.countOne(ctx, c)
 		if err != nil {
 			return cell, fmt.Errorf("%s -%s, size %d: %w", b.Compiler, b.Level, n, err)
 		}
-		cell.Instructions, counts = append(cell.Instructions, instructions), append(counts, float64(instructions))
+		cell.add(n, r)
+		counts = append(counts, float64(r.Instructions))
 		p.Done(done + len(counts))
 	}
 	cell.Growth = fit(p.Sizes, counts)
 	return cell, nil
 }
 
+func init() { journal.Register(count.Result{}) }
+
 // countOne asks the journal before it counts; the program's content tells whether it is the same.
-func (p Plan) countOne(ctx context.Context, c launch.Command) (uint64, error) {
+func (p Plan) countOne(ctx context.Context, c launch.Command) (count.Result, error) {
 	key := ""
 	if p.Kept != nil {
 		key = fmt.Sprintf("%s %s %q", launch.Content(c.Exe.Path), p.Function, c.Args)
 	}
-	if n, ok := p.Kept.Take(key); ok {
-		return n.(uint64), nil
+	if r, ok := p.Kept.Take(key); ok {
+		return r.(count.Result), nil
 	}
-	r, err := count.Function(ctx, c, p.Function, p.Count)
+	o := p.Count
+	o.Whole = true
+	r, err := count.Function(ctx, c, p.Function, o)
 	if err == nil {
-		err = p.Kept.Keep(key, r.Instructions)
+		err = p.Kept.Keep(key, r)
 	}
-	return r.Instructions, err
+	return r, err
 }

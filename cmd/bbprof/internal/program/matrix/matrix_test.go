@@ -33,6 +33,7 @@ func TestFit(t *testing.T) {
 	} {
 		require.Equal(t, c.name, c.want, fit(sizes, c.counts))
 	}
+	require.Equal(t, "a search by halves, at sizes near one another", Logarithmic, fit([]int{10, 30, 100}, []float64{36, 44, 60}))
 	require.Equal(t, "nothing", Constant, fit([]int{1, 2, 4, 8}, []float64{0, 0, 0, 0}))
 }
 
@@ -128,4 +129,39 @@ func TestRun(t *testing.T) {
 		_, err := Run(context.Background(), p)
 		require.FailsAs[*launch.Error](t, err, c.says)
 	}
+}
+
+// TestNotes: how the calls and the program ended stands with the counts; a call in which it crashed is none.
+func TestNotes(t *testing.T) {
+	require.Tool(t, require.GCC, "gcc")
+	run := func(call, after string) ([]Cell, error) {
+		source := require.File(t, "p.c", `#include <setjmp.h>
+#include <stdlib.h>
+static jmp_buf back; static volatile long n;
+__attribute__((noinline, noclone)) void f(void) { n = n; `+call+` }
+int main(int c, char **v) { n = atol(v[1]); if (!setjmp(back)) f(); `+after+` return 0; }`)
+		cells, err := Run(context.Background(), Plan{Source: source, Function: "f", Builds: []Build{{"gcc", "O1"}}, Sizes: []int{10, 20, 80},
+			Count: count.Options{Method: count.Step}, Done: func(int) {}})
+		require.Host(t, err)
+		return cells, err
+	}
+	for _, c := range []struct {
+		call, after string
+		again       bool
+		want        []Note
+	}{
+		{"", "", false, nil},
+		{"", "f();", true, nil},
+		{"", "exit(n > 10);", false, []Note{{[]int{20, 80}, "the program ended abnormally: it ended with status 1"}}},
+		{"", "abort();", false, []Note{{[]int{10, 20, 80}, "the program ended abnormally: it was killed by signal 6 (aborted)"}}},
+		{"if (n == 20) longjmp(back, 1);", "", false, []Note{{[]int{20}, "1 call left by a jump to a caller, and counted until then"}}},
+		{"if (n == 20) exit(0);", "", false, []Note{{[]int{20}, "the program ended in the call"}}},
+	} {
+		cell := require.Get(run(c.call, c.after))(t)[0]
+		if diff := cmp.Diff(c.want, cell.Notes); diff != "" || cell.Again != c.again {
+			t.Errorf("%q, %q: called again %v, %s", c.call, c.after, cell.Again, diff)
+		}
+	}
+	_, err := run("if (n == 20) abort();", "")
+	require.FailsAs[*launch.Error](t, err, "gcc -O1, size 20: ", "a call of f did not return: it was killed by signal 6")
 }

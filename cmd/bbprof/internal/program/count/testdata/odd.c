@@ -14,6 +14,7 @@
 static const char *what = "";
 static volatile int traps, stop;
 static sem_t ask, answer;
+static pthread_t counted;
 
 static int is(const char *name) { return strcmp(what, name) == 0; }
 
@@ -88,6 +89,11 @@ static void *spin(void *unused)
 static void *serve(void *unused)
 {
 	sem_wait(&ask);
+	if (is("ignored")) {
+		usleep(20000);
+		pthread_kill(counted, SIGCHLD);
+		usleep(20000);
+	}
 	sem_post(&answer);
 	return unused;
 }
@@ -106,7 +112,8 @@ int main(int argc, char **argv)
 	if (is("threads"))
 		for (; n < 3; n++)
 			pthread_create(&threads[n], 0, spin, 0);
-	if (is("wait"))
+	counted = pthread_self();
+	if (is("wait") || is("ignored"))
 		pthread_create(&threads[n++], 0, serve, 0);
 	if (is("forked")) {
 		pid_t child = fork();
@@ -116,7 +123,7 @@ int main(int argc, char **argv)
 		}
 		reap(child);
 	}
-	odd = is("fork") ? 1 : is("vfork") ? 2 : is("wait") ? 3 : is("signal") ? 4 : is("trap") ? 5 : is("exec") ? 6 : is("alarm") ? 7 : 0;
+	odd = is("fork") ? 1 : is("vfork") ? 2 : is("wait") || is("ignored") ? 3 : is("signal") ? 4 : is("trap") ? 5 : is("exec") ? 6 : is("alarm") ? 7 : 0;
 	work(10);
 	odd = 0;
 	stop = 1;
