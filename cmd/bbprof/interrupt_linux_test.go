@@ -103,7 +103,7 @@ func TestInterruptedStudies(t *testing.T) {
 	row := func(hex string) string { return hex + ",ok,,9,8.9,9.1\n" }
 	require.NoError(t, errors.Join(os.WriteFile(blocks, []byte(many), 0o666),
 		os.WriteFile(distinct, []byte(manyBlocks(func(hex string) string { return hex + "\n" })), 0o666),
-		os.WriteFile(suite, []byte("name,a,b\n"+strings.Repeat("x,true,true\n", 10)), 0o666),
+		os.WriteFile(suite, []byte("name,a,b\nx,true,true\ny,true,true\nz,true,true\n"), 0o666),
 		os.WriteFile(baseline, []byte("hex,status,reason,cycles,ci_low,ci_high\n"+manyBlocks(row)), 0o666)))
 	for _, c := range []struct {
 		args []string
