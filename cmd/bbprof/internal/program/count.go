@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
@@ -153,7 +152,7 @@ func (c *countCmd) check() error {
 	r.Not(c.function == "", "nothing to count: give a block with -hex, or a function and a program with -func NAME -- PROGRAM [ARG...]")
 	r.Not(program == "", "no program: write it and its arguments after --")
 	r.Not(c.grow && !(c.flags.Has("a") && c.flags.Has("b")), "-grow compares two sets of arguments: give them with -a and -b, such as -a 10 -b 1000")
-	r.Not(c.grow && len(c.words) > 1 && !slices.ContainsFunc(c.words, func(w string) bool { return strings.Contains(w, "{}") }),
+	r.Not(c.grow && len(c.words) > 1 && !launch.HasPlace(c.words),
 		"-grow does not know where among the arguments of %s those of -a and -b go: write {} there", program)
 	r.Not(!c.grow && given != "", "-%s is for -grow: add that", given)
 	return r.Err

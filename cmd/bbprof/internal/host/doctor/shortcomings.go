@@ -53,7 +53,7 @@ func (f *findings) preventing(missing *verdict.HostError) {
 	if missing.Busy {
 		effect += " now"
 	}
-	f.note(true, what, effect, missing.Remedy)
+	*f = append(*f, Shortcoming{what, effect, missing.Remedy})
 }
 
 func (f *findings) counters(r Report) {

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mattn/go-shellwords"
@@ -22,6 +23,11 @@ func Words(line string) ([]string, error) {
 
 const placeholder = "{}"
 
+// HasPlace reports whether Fill replaces something.
+func HasPlace(words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, placeholder) })
+}
+
 // Fill replaces {} by a set of arguments: by all its words where {} is a word, by its text within a longer word.
 // Without {} the words are appended.
 func Fill(words []string, set string) ([]string, error) {
@@ -30,16 +36,14 @@ func Fill(words []string, set string) ([]string, error) {
 		return nil, err
 	}
 	var filled []string
-	found := false
 	for _, w := range words {
-		found = found || strings.Contains(w, placeholder)
 		if w == placeholder {
 			filled = append(filled, args...)
 		} else {
 			filled = append(filled, strings.ReplaceAll(w, placeholder, set))
 		}
 	}
-	if !found {
+	if !HasPlace(words) {
 		filled = append(filled, args...)
 	}
 	return filled, nil
